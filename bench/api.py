@@ -40,9 +40,9 @@ class Http:
         """(status, body) of one request."""
         head = f"{verb} {path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n"
         self._writer.write(head.encode() + body)
-        said = await self._reader.readuntil(b"\r\n\r\n")
-        length = int(said.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-        return int(said.split(b" ", 2)[1]), await self._reader.readexactly(length)
+        header = await self._reader.readuntil(b"\r\n\r\n")
+        length = int(header.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+        return int(header.split(b" ", 2)[1]), await self._reader.readexactly(length)
 
     def close(self) -> None:
         self._writer.close()
@@ -60,9 +60,9 @@ async def closed_loop(
         await http.open()
         while time.monotonic() < ends:
             began = time.perf_counter()
-            status, said = await http.ask(verb, path, body)
+            status, answer = await http.ask(verb, path, body)
             if status != 200:
-                raise RuntimeError(f"{status}: {said.decode()[:500]}")
+                raise RuntimeError(f"{status}: {answer.decode()[:500]}")
             took.append(time.perf_counter() - began)
         http.close()
 
@@ -81,9 +81,9 @@ async def steady(place: tuple[str, int], token: str, rate: int, seconds: float, 
         http = idle.pop() if idle else Http(place, token)
         if not hasattr(http, "_reader"):
             await http.open()
-        status, said = await http.ask("POST", path, body)
+        status, answer = await http.ask("POST", path, body)
         if status != 200:
-            raise RuntimeError(f"{status}: {said.decode()[:500]}")
+            raise RuntimeError(f"{status}: {answer.decode()[:500]}")
         took.append(time.perf_counter() - due)
         idle.append(http)
 

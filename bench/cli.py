@@ -37,12 +37,12 @@ def once(command: list[str], environment: dict[str, str]) -> tuple[float, float]
     """Wall and CPU milliseconds of one run. Raises RuntimeError if it fails."""
     began = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    said = b"" if process.stderr is None else process.stderr.read()
+    errors = b"" if process.stderr is None else process.stderr.read()
     _, status, used = os.wait4(process.pid, 0)
     passed = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {said.decode()}")
+        raise RuntimeError(f"{' '.join(command)}: {errors.decode()}")
     return MS * passed, MS * (used.ru_utime + used.ru_stime)
 
 

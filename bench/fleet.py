@@ -180,14 +180,14 @@ async def serve(name: str, group: Group, address: Address, folder: str, ready: a
         hands.handle(v.Answered(clock(), answer))
         ready.set()
 
-    hears = BusListener(
+    listener = BusListener(
         pushed=lambda orders: hands.handle(v.Pushed(clock(), orders)),
         answered=answered,
         returned=lambda: hands.handle(v.Returned(clock())),
         logs=lambda _request: LogsAnswer(ended=True),
     )
     try:
-        await link.run(hears, ledger, lambda: len(node.leases))
+        await link.run(listener, ledger, lambda: len(node.leases))
     finally:
         journal.close()
 
@@ -244,11 +244,11 @@ def fleet(folder: Path, groups: Sequence[Group]) -> Iterator[int]:
 
 
 def _await_ready(process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline, said = time.monotonic() + READY_WITHIN, b""
-    while READY.encode() not in said:
+    deadline, output = time.monotonic() + READY_WITHIN, b""
+    while READY.encode() not in output:
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the fleet is not there: {log.read_text('utf-8', 'replace')[-500:]}")
-        said += process.stdout.read() or b""  # type: ignore[union-attr]
+        output += process.stdout.read() or b""  # type: ignore[union-attr]
         time.sleep(0.05)
 
 

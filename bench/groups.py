@@ -316,20 +316,20 @@ def passed(files: Sequence[str], histories: int = 0) -> dict[str, int]:
     if histories:
         command += ["--numprocesses", "logical", "--dist", "worksteal"]
     variables = ["env", *([f"HEADRACE_HISTORIES={histories}"] if histories else [])]
-    said = subprocess.run([*variables, *command], cwd=ROOT, capture_output=True, text=True, check=False).stdout
-    for report in said.splitlines():
+    output = subprocess.run([*variables, *command], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    for report in output.splitlines():
         if report.startswith(("FAILED ", "ERROR ")):
             print(f"  {report}", flush=True)
-    print("  " + said.strip().rpartition("\n")[2], flush=True)
-    return counted(said)
+    print("  " + output.strip().rpartition("\n")[2], flush=True)
+    return counted(output)
 
 
-def counted(said: str) -> dict[str, int]:
+def counted(output: str) -> dict[str, int]:
     """What pytest says at its end, as counts. Raises `RuntimeError` where it has not run any."""
-    last = said.strip().rpartition("\n")[2]
+    last = output.strip().rpartition("\n")[2]
     count = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error)", last)}
     if not count:
-        raise RuntimeError(f"no test was run: {said[-500:]}")
+        raise RuntimeError(f"no test was run: {output[-500:]}")
     return {"passed": count.get("passed", 0), "failed": count.get("failed", 0) + count.get("error", 0)}
 
 

@@ -26,7 +26,7 @@ FOREVER = ("sleep", "100000")
 PUBLISHED = {"fill_s": 397.8, "reclaim_ms": 13_900.0, "gang_ms": 102_000.0, "impossible_ms": 249_500.0}
 """KAI-Scheduler, 500 simulated (KWOK) nodes x 8 GPUs, 3 to 5 CPUs for the scheduler; pods of Kubernetes, its whole way included."""
 GOALS = {"fill_s": 3.0, "reclaim_ms": 50.0, "gang_ms": 500.0, "impossible_ms": 20.0}
-SAID = {
+SENTENCES = {
     "fill_s": "fill with {jobs:,} jobs of one GPU",
     "reclaim_ms": "reclaim one GPU of {jobs:,}, p99 to the signal",
     "gang_ms": "reclaim for a gang of {gang:,} GPUs, all signals out",
@@ -88,8 +88,10 @@ async def _reclaim(here: Stage, queue: str, victims: int, what: str) -> float:
     await here.fresh()
     began = time.time_ns() // 1_000
     job = await here.client.submit(queue, FOREVER)
-    stories = await here.follow_until(lambda stories: stories.of(job.key).started > 0 and len(stories.told) >= victims, what)
-    return (max(stories.told) - began) / 1e3
+    stories = await here.follow_until(
+        lambda stories: stories.of(job.key).started > 0 and len(stories.notified) >= victims, what
+    )
+    return (max(stories.notified) - began) / 1e3
 
 
 async def _refused(here: Stage, what: str) -> float:
@@ -123,7 +125,7 @@ def show(runs: list[dict[str, Any]]) -> None:
             else "not KAI's shapes"
         )
         unit = name.rpartition("_")[2]
-        what = SAID[name].format(**runs[-1])
+        what = SENTENCES[name].format(**runs[-1])
         print(
             f"P10 {what:<52} {statistics.median(values):>9,.1f} [{min(values):,.1f} - {max(values):,.1f}] {unit:<2}"
             f"   (goal {GOALS[name]:,.0f}; {beside})"

@@ -130,7 +130,7 @@ def due(scenario: Scenario) -> list[Due]:
 
 def optimum(scenario: Scenario) -> dict[str, float]:
     """The optimum: no delay at all, larger classes first, a whole cohort shared, nothing preempted."""
-    room, running, waits = scenario.queues * NOMINAL, list[tuple[float, int]](), defaultdict[str, list[float]](list)
+    free, running, waits = scenario.queues * NOMINAL, list[tuple[float, int]](), defaultdict[str, list[float]](list)
     pending: list[tuple[int, float]] = []
     coming = sorted((number * one.every, rank) for rank, one in enumerate(scenario.classes) for number in range(one.count))
     coming = [one for one in coming for _ in range(scenario.queues)]
@@ -141,11 +141,11 @@ def optimum(scenario: Scenario) -> dict[str, float]:
             at, rank = coming.pop()
             heapq.heappush(pending, (rank, at))
         while running and running[0][0] <= now:
-            room += heapq.heappop(running)[1]
-        while pending and scenario.classes[pending[0][0]].gpus <= room:
+            free += heapq.heappop(running)[1]
+        while pending and scenario.classes[pending[0][0]].gpus <= free:
             rank, at = heapq.heappop(pending)
             one = scenario.classes[rank]
-            room -= one.gpus
+            free -= one.gpus
             waits[f"{one.name}_s"].append(now - at)
             heapq.heappush(running, (now + one.lasts, one.gpus))
         moments = [coming[-1][0]] if coming else []
@@ -165,7 +165,7 @@ async def submit(here: Stage, workloads: list[Due], began: float) -> dict[str, t
         async with many:
             await here.client.submit_many(queue, submissions)
 
-    position, total, told = 0, len(workloads), 0.0
+    position, total, reported = 0, len(workloads), 0.0
     while position < total:
         await asyncio.sleep(max(0.0, began + workloads[position].at - time.perf_counter()))
         until = time.perf_counter() - began
@@ -181,8 +181,8 @@ async def submit(here: Stage, workloads: list[Due], began: float) -> dict[str, t
             task.add_done_callback(asking.discard)
         while len(asking) > 1_000:
             await asyncio.sleep(0.01)
-        if until - told > 1.0:
-            told = until
+        if until - reported > 1.0:
+            reported = until
             progress(f"{position:,} of {total:,} workloads are due, {until:.0f} s")
     await asyncio.gather(*asking)
     return made
@@ -237,7 +237,7 @@ def show(name: str, runs: list[dict[str, Any]]) -> None:
         goal = f"goal {scenario.goals[what]:,.0f}; " if what in scenario.goals else ""
         best = f"; optimum {scenario.optimum[what]:,.1f}" if what in scenario.optimum else ""
         print(
-            f"{number}  {name} {SAID[what]:<18} {statistics.median(values):>8,.1f} [{min(values):,.1f} - {max(values):,.1f}]"
+            f"{number}  {name} {DESCRIPTIONS[what]:<18} {statistics.median(values):>8,.1f} [{min(values):,.1f} - {max(values):,.1f}]"
             f"   ({goal}Kueue on 6 CPUs {kueue:,.1f}{best})"
         )
     run = runs[-1]
@@ -248,7 +248,7 @@ def show(name: str, runs: list[dict[str, Any]]) -> None:
     )
 
 
-SAID = {
+DESCRIPTIONS = {
     "makespan_s": "makespan, s",
     "use_percent": "use, %",
     "large_s": "wait of large, s",

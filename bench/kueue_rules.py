@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from bench.kueue import NOMINAL, SAID, SCENARIOS, Scenario, documents, due
+from bench.kueue import DESCRIPTIONS, NOMINAL, SCENARIOS, Scenario, documents, due
 from bench.options import options
 
 MILLISECONDS, MICROSECONDS = 1_000, 1_000_000
@@ -84,7 +84,7 @@ def main() -> None:
     if played.returncode:
         sys.exit(played.stderr)
     found = figures(scenario, json.loads(played.stdout)["facts"])
-    for name, what in SAID.items():
+    for name, what in DESCRIPTIONS.items():
         best, goal = scenario.optimum[name], scenario.goals[name]
         print(f"P8  the rules without delay, {what:<18} {found[name]:>6.1f}   (optimum {best:.1f}, goal {goal:.0f})")
     print(f"    {found['preemptions']:.0f} preemptions")

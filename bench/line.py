@@ -59,8 +59,8 @@ async def latency(client: Client, samples: int) -> list[float]:
         began = time.time_ns()
         job = await client.submit("bench/one", ["date", "+%s%N"])
         await client.wait(job.id)
-        said = (await client.logs(job.id)).data.strip()
-        taken.append((int(said) - began) / 1e6)
+        output = (await client.logs(job.id)).data.strip()
+        taken.append((int(output) - began) / 1e6)
     return taken
 
 

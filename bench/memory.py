@@ -94,8 +94,8 @@ class Tape:
                 law.append(f.PolicyAppliedV1(author="b.b", policy=policy))
         yield self.write("governance", tuple(law))
         devices = tuple(Device(device=f"gpu{number}", model="H100-80GB", memory=81_920) for number in range(self.devices))
-        room = {"cpu": 16_000 * self.devices, "memory": 131_072 * self.devices}
-        node = f.NodeRegisteredV1(node="n1", labels={"site": "a"}, devices=devices, at=self.now, **room)
+        resources = {"cpu": 16_000 * self.devices, "memory": 131_072 * self.devices}
+        node = f.NodeRegisteredV1(node="n1", labels={"site": "a"}, devices=devices, at=self.now, **resources)
         yield self.write("node.n1", (node,))
 
     def admitted(self, shape: int) -> f.JobAdmittedV1:
@@ -255,14 +255,14 @@ def alone(what: str, *arguments: object) -> dict[str, float]:
 
 
 def measure(
-    runs: int, rebuilds: int, jobs: int, facts: int, live: int, tail: int, tell: Callable[[str], None]
+    runs: int, rebuilds: int, jobs: int, facts: int, live: int, tail: int, report: Callable[[str], None]
 ) -> dict[str, Any]:
-    """All of it: a job's memory and a fold rebuilt, each several times. `tell` hears what is being done."""
+    """All of it: a job's memory and a fold rebuilt, each several times. `report` is called with what is being done."""
 
     def times(count: int, name: str, what: str, *arguments: object) -> list[dict[str, float]]:
         found = []
         for number in range(1, count + 1):
-            tell(f"{name}: run {number} of {count}")
+            report(f"{name}: run {number} of {count}")
             found.append(alone(what, *arguments))
         return found
 
@@ -271,7 +271,7 @@ def measure(
         per_job = times(runs, f"P13: {jobs:,} pending jobs", "per_job", jobs)
         (trace,) = times(1, f"P13: {jobs:,} pending jobs, traced", "traced", jobs)
         from_facts = times(rebuilds, f"P12: from {facts:,} facts", "from_facts", facts)
-        tell(f"P12: writing a snapshot of {live:,} jobs")
+        report(f"P12: writing a snapshot of {live:,} jobs")
         subprocess.run([sys.executable, "-m", "bench.memory", "write_snapshot", str(path), str(live), str(tail)], check=True)
         from_snapshot = times(rebuilds, f"P12: from {live:,} live jobs and {tail:,} facts", "from_snapshot", path)
     return {"traced": trace["traced"], "per_job": per_job, "from_facts": from_facts, "from_snapshot": from_snapshot}

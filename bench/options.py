@@ -9,11 +9,11 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     """Keeps the lines of the description, and adds the default to the help of an option that has one."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        said = action.help or ""
-        if action.default in (None, False, argparse.SUPPRESS) or "default" in said:
-            return said
+        text = action.help or ""
+        if action.default in (None, False, argparse.SUPPRESS) or "default" in text:
+            return text
         default = " ".join(map(str, action.default)) if isinstance(action.default, list | tuple) else action.default
-        return f"{said} (default: {default})".replace("%", "%%").replace("%%%%", "%%")
+        return f"{text} (default: {default})".replace("%", "%%").replace("%%%%", "%%")
 
 
 def options(module: str, doc: str | None, takes: str) -> argparse.ArgumentParser:

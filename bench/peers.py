@@ -80,7 +80,7 @@ found = {"jobs_per_s": [], "milliseconds": []}
 with LocalCluster(str(folder), WorkerConfig(cores=slots)) as cluster:
     client = cluster.client()
     for number in range(samples + 5):
-        job, file = Job(), folder / f"said-{number}"
+        job, file = Job(), folder / f"output-{number}"
         job.program(["sh", "-c", f"date +%s%N > {file}"], stdout=None, stderr=None)
         began = time.time_ns()
         client.wait_for_jobs([client.submit(job)], raise_on_error=False)
@@ -160,7 +160,7 @@ def slurm() -> Iterator[dict[str, str]]:
         _until((folder / "munge.socket").exists, folder / "munged.out")
         start("slurmctld", "-D")
         start("slurmd", "-D", "-N", host)
-        _until(lambda: "idle" in _said(environment, "sinfo", "-h", "-o", "%T"), folder / "slurmctld.log")
+        _until(lambda: "idle" in _printed(environment, "sinfo", "-h", "-o", "%T"), folder / "slurmctld.log")
         yield environment | {"BENCH_PIDS": ",".join(str(one.pid) for one in started)}
     finally:
         for one in reversed(started):
@@ -185,7 +185,7 @@ def _write_slurm(folder: Path, host: str, ctld: int, d: int) -> None:
     (folder / "job.sh").write_text("#!/bin/sh\ntrue\n")
 
 
-def _said(environment: dict[str, str], *command: str) -> str:
+def _printed(environment: dict[str, str], *command: str) -> str:
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False).stdout
 
 
@@ -205,23 +205,23 @@ def run_slurm(runs: int, jobs: int, samples: int) -> dict[str, Any]:
         waits, rates = [], []
         for number in range(samples + 5):
             began = time.time_ns()
-            said = _said(environment, "srun", "--gres=gpu:1", "-n1", "date", "+%s%N").strip()
+            printed = _printed(environment, "srun", "--gres=gpu:1", "-n1", "date", "+%s%N").strip()
             if number >= 5:
-                waits.append((int(said) - began) / 1e6)
+                waits.append((int(printed) - began) / 1e6)
         before = _cpu(pids)
         for number in range(1, runs + 1):
             progress(f"Slurm: run {number} of {runs}")
             began_at, deadline = time.perf_counter(), time.monotonic() + WITHIN
             array = ("sbatch", f"--array=1-{jobs}", "--gres=gpu:1", "-n1", "-o", "/dev/null", script)
-            if "Submitted" not in _said(environment, *array):
+            if "Submitted" not in _printed(environment, *array):
                 raise Absent("it does not take an array of jobs")
-            while _said(environment, "squeue", "-h", "-t", "PD,R,CG", "-o", "%i").strip():
+            while _printed(environment, "squeue", "-h", "-t", "PD,R,CG", "-o", "%i").strip():
                 if time.monotonic() > deadline:
                     raise Absent(f"{jobs} jobs have not ended in {WITHIN:.0f} s")
                 time.sleep(0.2)
             rates.append(jobs / (time.perf_counter() - began_at))
         used = _cpu(pids) - before
-        version = _said(environment, "sinfo", "--version").strip()
+        version = _printed(environment, "sinfo", "--version").strip()
     done()
     return {"version": version, "jobs_per_s": rates, "milliseconds": waits, "cpu_per_1000": 1_000 * used / (runs * jobs)}
 
@@ -252,8 +252,8 @@ def run_hyperqueue(runs: int, jobs: int, samples: int) -> dict[str, Any]:
         after = os.times()
     done()
     used = after.children_user - before.children_user + after.children_system - before.children_system
-    said = subprocess.run([HYPERQUEUE, "-m", "pip", "show", "hyperqueue"], capture_output=True, text=True, check=False).stdout
-    version = next((row.partition(": ")[2] for row in said.splitlines() if row.startswith("Version")), "")
+    shown = subprocess.run([HYPERQUEUE, "-m", "pip", "show", "hyperqueue"], capture_output=True, text=True, check=False).stdout
+    version = next((row.partition(": ")[2] for row in shown.splitlines() if row.startswith("Version")), "")
     return {"version": f"hyperqueue {version}", **found, "cpu_per_1000": 1_000 * used / (runs * jobs + samples)}
 
 

@@ -96,14 +96,16 @@ def commit() -> str:
     if git is None:
         return ""
     here = Path(__file__).parent
-    said = subprocess.run([git, "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    if said.returncode:
+    revision = subprocess.run(
+        [git, "-C", str(here), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    if revision.returncode:
         return ""
     changed = subprocess.run(
         [git, "-C", str(here), "diff", "--quiet", "HEAD", "--", ":/services", ":/contracts", ":/node-executor"], check=False
     )
     compiled = "" if str(decide.__file__).endswith(".py") else COMPILED
-    return said.stdout.strip() + ("+" if changed.returncode else "") + compiled
+    return revision.stdout.strip() + ("+" if changed.returncode else "") + compiled
 
 
 def record(group: str, command: str, work: Callable[[], Found], *, is_quick: bool = False) -> Result:

@@ -130,8 +130,8 @@ def _restart(folder: Path, name: str) -> float | None:
         now = None if running is None else running.child(name)
         address = read_targets(home.metrics).get(name, "")
         if now is not None and now.pid not in (0, child.pid) and address:
-            said = ask({address}).get(address)
-            if said is not None and said.ready and said.name == name:
+            health = ask({address}).get(address)
+            if health is not None and health.ready and health.name == name:
                 return time.monotonic() - began
         time.sleep(0.1)
     return None
@@ -198,8 +198,8 @@ def _hall(tape: Tape, nodes: int) -> Iterator[Stored]:
     """Registrations of nodes like the first one."""
     devices = tuple(Device(device=f"gpu{number}", model="H100-80GB", memory=81_920) for number in range(DEVICES))
     for number in range(2, nodes + 1):
-        room = {"cpu": 16_000 * DEVICES, "memory": 131_072 * DEVICES}
-        fact = f.NodeRegisteredV1(node=f"n{number}", labels={"site": "a"}, devices=devices, at=tape.now, **room)
+        resources = {"cpu": 16_000 * DEVICES, "memory": 131_072 * DEVICES}
+        fact = f.NodeRegisteredV1(node=f"n{number}", labels={"site": "a"}, devices=devices, at=tape.now, **resources)
         yield tape.write(f"node.n{number}", (fact,))
 
 

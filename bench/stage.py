@@ -55,7 +55,7 @@ class Story:
     rejected: int = 0
     granted: int = 0
     started: int = 0
-    told: int = 0
+    notified: int = 0
     ended: int = 0
     starts: int = 0
     result: str = ""
@@ -74,7 +74,7 @@ class Stories:
         """Jobs that have."""
         self.orders: list[int] = []
         """When each preemption was stored as ordered."""
-        self.told: list[int] = []
+        self.notified: list[int] = []
         """When each node told a job to leave."""
         self._running: dict[str, int] = {}
 
@@ -97,8 +97,8 @@ class Stories:
             case LeaseStartedV1():
                 self._started(fact)
             case LeaseRungV1() if fact.rung == "told":
-                self.of(fact.job).told = fact.at
-                self.told.append(fact.at)
+                self.of(fact.job).notified = fact.at
+                self.notified.append(fact.at)
             case LeaseEndedV1():
                 story = self.of(fact.job)
                 began = self._running.pop(f"{fact.job}/{fact.rank}", 0)

@@ -48,15 +48,15 @@ async def play(victims: int, gpus: int, each: int) -> dict[str, Any]:
         await here.fresh()
         before, load, first = here.cpu(), os.getloadavg()[0], time.time_ns() // 1_000
         await _submit(here.client, "high/many", preemptors)
-        stories = await here.follow_until(lambda stories: _counted(len(stories.told), preemptors * each, "storm"), "storm")
+        stories = await here.follow_until(lambda stories: _counted(len(stories.notified), preemptors * each, "storm"), "storm")
         after = here.cpu()
         done()
-    orders, told = sorted(stories.orders), sorted(stories.told)
+    orders, notified = sorted(stories.orders), sorted(stories.notified)
     return {
-        "victims": len(told),
+        "victims": len(notified),
         "plans": len(orders),
         "fill_s": filled,
-        "seconds": (told[-1] - first) / 1e6,
+        "seconds": (notified[-1] - first) / 1e6,
         "ordered_s": (orders[-1] - first) / 1e6,
         "load_before": load,
         "cpu": {part: round(used - before.get(part, 0.0), 1) for part, used in after.items()},

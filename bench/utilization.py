@@ -56,8 +56,8 @@ def filled(nodes: int) -> State:
         granted = f.LeaseGrantedV1(job=key, attempt=1, node=node, pool="hq", amounts=amounts, devices=shares)
         steps += [(f"node.{node}", [registered]), ("admission", [admitted]), ("allocator", [granted])]
         steps += [(f"node.{node}", [f.LeaseStartedV1(job=key, attempt=1, rank=0, at=1)])]
-    for sequence, (by, told) in enumerate(steps, 1):
-        apply(state, Record(by=by, now=sequence, engine="bench", as_of=sequence - 1, facts=tuple(told)), sequence)
+    for sequence, (by, facts) in enumerate(steps, 1):
+        apply(state, Record(by=by, now=sequence, engine="bench", as_of=sequence - 1, facts=tuple(facts)), sequence)
     return state
 
 

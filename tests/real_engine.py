@@ -90,8 +90,8 @@ def make_image(path: Path) -> None:
         for program in PROGRAMS:
             found = os.path.realpath(shutil.which(program) or "")
             wanted[f"bin/{program}"] = found
-            said = subprocess.run(["ldd", found], capture_output=True, text=True, check=False).stdout
-            wanted |= {word[1:]: os.path.realpath(word) for word in said.split() if word.startswith("/")}
+            output = subprocess.run(["ldd", found], capture_output=True, text=True, check=False).stdout
+            wanted |= {word[1:]: os.path.realpath(word) for word in output.split() if word.startswith("/")}
         for name, source in wanted.items():
             archive.add(source, name)
         for folder in ("tmp", "proc", "dev", "sys", "etc"):

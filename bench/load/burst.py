@@ -58,16 +58,16 @@ class Sent:
 
 async def flood(owner: Connection, tenant: str, user: str, messages: int, sent: Sent) -> None:
     """One user's part, with this number on their way at once; what is refused is not tried again."""
-    subject, room = f"hr.submit.{tenant}.{user}.p.one", asyncio.Semaphore(WINDOW)
+    subject, slots = f"hr.submit.{tenant}.{user}.p.one", asyncio.Semaphore(WINDOW)
 
     async def one() -> None:
-        async with room:
+        async with slots:
             job = make_job_id(time.time_ns() // 1_000_000, secrets.token_bytes(ENTROPY_BYTES))
             body = json.dumps({"id": job, "command": ["true"]}).encode()
             answer = await owner.ask(subject, body, within=60.0)
-            said = json.loads(answer.data)
-            if "error" in said:
-                sent.refused[said["error"]["description"]] += 1
+            reply = json.loads(answer.data)
+            if "error" in reply:
+                sent.refused[reply["error"]["description"]] += 1
             else:
                 sent.acknowledged.add(f"{tenant}.{user}.{job}")
 
@@ -122,10 +122,10 @@ async def over_http(folder: Path, requests: int, acknowledged: set[str]) -> tupl
         http = Http(address, token)
         try:
             await http.open()
-            status, said = await http.ask("POST", "/v1/tenants/t1/jobs:submit", body)
+            status, answer = await http.ask("POST", "/v1/tenants/t1/jobs:submit", body)
             if status == 200:
                 acknowledged.update(f"t1.u0.{job}" for job in named)
-            detail = json.loads(said).get("details", [{}]) if status != 200 else [{}]
+            detail = json.loads(answer).get("details", [{}]) if status != 200 else [{}]
             answers[f"{status} {next((one['reason'] for one in detail if 'reason' in one), '')}".strip()] += 1
         except (OSError, asyncio.IncompleteReadError) as error:
             answers[type(error).__name__] += 1

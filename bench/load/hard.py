@@ -112,8 +112,10 @@ async def stalled_subscribers(folder: Path) -> AsyncIterator[None]:
     for _ in range(STALLED):
         one = socket.create_connection((str(url.hostname), int(url.port or 0)))
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        said = json.dumps({"user": login.name + FEED_SUFFIX, "pass": login.password, "verbose": False, "pedantic": False})
-        one.sendall(f"CONNECT {said}\r\nSUB hr.feed.> 1\r\n".encode())
+        connect_options = json.dumps(
+            {"user": login.name + FEED_SUFFIX, "pass": login.password, "verbose": False, "pedantic": False}
+        )
+        one.sendall(f"CONNECT {connect_options}\r\nSUB hr.feed.> 1\r\n".encode())
         sockets.append(one)
     yield
     for one in sockets:
@@ -243,7 +245,7 @@ async def measure(folder: Path, seconds: float, *, with_disk: bool) -> dict[str,
 async def _hard(folder: Path, name: str, times: Any, seconds: float, steady: Steady, count: Count) -> dict[str, Any]:
     refused = Counter(steady.refused)
     began = time.monotonic()
-    async with times(folder) as told:
+    async with times(folder) as report:
         show_progress(f"{name}, for {seconds:g} s")
         await asyncio.sleep(seconds)
     ended = time.monotonic()
@@ -261,7 +263,7 @@ async def _hard(folder: Path, name: str, times: Any, seconds: float, steady: Ste
         "p99_ms": round(took[max(0, -(-99 * len(took) // 100) - 1)]) if took else None,
         "worked_off_s": round(after, 1),
         "refused": dict(steady.refused - refused),
-        **({"told": told} if told else {}),
+        **({"report": report} if report else {}),
     }
 
 
@@ -290,7 +292,7 @@ def main() -> None:
         )
         for text, times in row["refused"].items():
             print(f"      {times} x refused: {text}")
-        for text in row.get("told", ()):
+        for text in row.get("report", ()):
             print(f"      {text}")
     memory = found.pop("memory_mib")
     for name, value in found.items():

@@ -73,7 +73,7 @@ async def _ask(connection: Connection, subject: str, payload: bytes) -> str:
 @asynccontextmanager
 async def poisoned(folder: Path) -> AsyncIterator[list[str]]:
     """All of it, once; then a line for each kind with what became of it."""
-    told: list[str] = []
+    report: list[str] = []
     words = ("token", "create", "--node", "poison", "--data", str(folder))
     made = (await asyncio.to_thread(headrace, *words)).stdout.split()[-1]
     owner, operator = await bus(folder, "owner"), await bus(folder)
@@ -100,19 +100,19 @@ async def poisoned(folder: Path) -> AsyncIterator[list[str]]:
         answers = [
             await _ask(operator, f"hr.query.{what}.default.operator", payload) for what in questions for payload in NONSENSE
         ]
-        yield told
+        yield report
         refused = count.submissions.total() + count.rejected.total() + count.counted.total() - before
-        told.append(
+        report.append(
             f"SUBMIT: {len(stored)} sent, {stored.count('stored')} stored, {refused} refused in the ledger"
             f" ({dict(count.submissions)}, {dict(count.rejected)})"
         )
-        told.append(f"another's subject: {len(others)} sent, {others.count('stored')} stored")
-        told.append(f"a node's records: {len(records)} sent, {records.count('stored')} stored, void and counted")
-        told.append(f"questions: {len(answers)} asked, {len(answers) - answers.count('LogUnavailable')} answered")
+        report.append(f"another's subject: {len(others)} sent, {others.count('stored')} stored")
+        report.append(f"a node's records: {len(records)} sent, {records.count('stored')} stored, void and counted")
+        report.append(f"questions: {len(answers)} asked, {len(answers) - answers.count('LogUnavailable')} answered")
         log = (await asyncio.to_thread(headrace, "audit", "log", "--data", str(folder), *AUDIT)).stdout
-        told.append(f"`headrace audit log` tells of {log.count('is refused: ')} submissions that were refused")
+        report.append(f"`headrace audit log` tells of {log.count('is refused: ')} submissions that were refused")
         status = json.loads((await asyncio.to_thread(headrace, "status", "--data", str(folder), "--json")).stdout)
-        told.append(
+        report.append(
             "restarts: "
             + (", ".join(f"{part['name']} {part['restarts']}" for part in status["parts"] if part["restarts"]) or "none")
         )

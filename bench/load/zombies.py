@@ -47,8 +47,8 @@ ALONE = (ADMISSION, GOVERNANCE, AUDIT)
 def second(process: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Another process that is told what the first was told."""
     first = psutil.Process(process)
-    with log.open("ab") as said:
-        other = subprocess.Popen(first.cmdline(), env=first.environ(), stdout=said, stderr=said, cwd=first.cwd())
+    with log.open("ab") as output:
+        other = subprocess.Popen(first.cmdline(), env=first.environ(), stdout=output, stderr=output, cwd=first.cwd())
     try:
         yield other
     finally:

@@ -68,19 +68,19 @@ def check_command(words: list[str]) -> None:
 
 @pytest.mark.parametrize("unit", SERVICE_UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_runs_what_there_is_with_an_environment_that_is_written(unit, written):
-    said = settings(unit)
-    for key, value in said:
+    entries = settings(unit)
+    for key, value in entries:
         if key == "ExecStart":
             check_command(value.split())
         if key == "Environment" and value.startswith("HEADRACE_ENVIRONMENT__"):
             service, _, file = value.removeprefix("HEADRACE_ENVIRONMENT__").partition("=")
-            assert service.lower() in dict(said)["ExecStart"].split()
+            assert service.lower() in dict(entries)["ExecStart"].split()
             assert file.rpartition("/")[2].removesuffix(".env") in written
         if key == "EnvironmentFile" and value.startswith("/var/lib/headrace/"):
             name = value.rpartition("/")[2].removesuffix(".env")
             assert {name.replace("%i", "1"), name.replace("%i", "2")} <= set(written)
     if unit.stem != "headrace-node":  # which gives jobs devices, accounts and limits
-        own = dict(said)
+        own = dict(entries)
         assert {key: own.get(key) for key in HARDENED} == HARDENED
         envoy = unit.stem == "headrace-gateway"  # its allocator calls mincore, for which the kernel would end it
         assert own["SystemCallFilter"] == ("@system-service mincore" if envoy else "@system-service")

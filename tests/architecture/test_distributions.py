@@ -100,7 +100,7 @@ def test_extras_that_are_not_in_the_lock_name_one_version():
 def test_the_release_is_the_same_everywhere():
     chart = yaml.safe_load(text("deploy/helm/headrace/Chart.yaml"))
     image = yaml.safe_load(text("deploy/helm/headrace/values.yaml"))["image"]
-    said = {chart["version"], chart["appVersion"], image.partition(":")[2], RELEASES[-1], PROJECT["version"]}
-    assert said == {PROJECT["version"]}
+    versions = {chart["version"], chart["appVersion"], image.partition(":")[2], RELEASES[-1], PROJECT["version"]}
+    assert versions == {PROJECT["version"]}
     assert f"\n## {PROJECT['version']}" in text("CHANGELOG.md")
     assert (ROOT / "LICENSE").read_text("utf-8").strip().startswith("Apache License")

@@ -82,13 +82,13 @@ def test_an_alert_says_how_bad_for_how_long_and_what(rule):
 
 @pytest.mark.parametrize("page", RUNBOOKS, ids=lambda page: page.stem)
 def test_a_runbook_has_its_parts_and_repeats_its_alert(page):
-    said = page.read_text("utf-8")
+    runbook = page.read_text("utf-8")
     (rule,) = (rule for rule in rules() if rule["alert"] == page.stem)
-    assert said.startswith(f"# {page.stem}\n\nSeverity: {rule['labels']['severity']}.\n")
-    assert re.findall(r"^## (.*)$", said, flags=re.MULTILINE) == SECTIONS
-    assert f"`{rule['expr']}`" in said
-    assert commands(said), "say what to type"
-    missing = [link for link in re.findall(r"\]\(([^)]+)\)", said) if not (page.parent / link).is_file()]
+    assert runbook.startswith(f"# {page.stem}\n\nSeverity: {rule['labels']['severity']}.\n")
+    assert re.findall(r"^## (.*)$", runbook, flags=re.MULTILINE) == SECTIONS
+    assert f"`{rule['expr']}`" in runbook
+    assert commands(runbook), "say what to type"
+    missing = [link for link in re.findall(r"\]\(([^)]+)\)", runbook) if not (page.parent / link).is_file()]
     assert missing == []
 
 

@@ -155,14 +155,14 @@ def test_without_a_name_the_long_ones_are_left_out_and_all_is_everything():
 
 
 @pytest.mark.parametrize(
-    ("said", "count"),
+    ("output", "count"),
     [
         ("..\n12 passed in 3s", {"passed": 12, "failed": 0}),
         ("1 failed, 11 passed, 2 errors in 3s", {"passed": 11, "failed": 3}),
     ],
 )
-def test_the_last_line_of_pytest_is_counted(said, count):
-    assert groups.counted(said) == count
+def test_the_last_line_of_pytest_is_counted(output, count):
+    assert groups.counted(output) == count
 
 
 def test_tests_that_did_not_run_are_not_a_result():

@@ -37,7 +37,7 @@ from tests.chaos.watching import Watching
 
 INSIDE = "HEADRACE_CHAOS_INSIDE"
 UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private")
-TOLD_EVERY = 10.0
+REPORT_EVERY = 10.0
 DRAIN_WITHIN = 300.0
 
 
@@ -122,7 +122,7 @@ async def _campaign(place: Place, options: argparse.Namespace, lacks: str) -> in
             place, watching, disks, options.seed, cuts=not no_cuts, only=_names(options.only), on=_names(options.on)
         )
         began = time.monotonic()
-        work = [asyncio.create_task(task) for task in (watching.follow(), _tell(load, watching, faults), faults.let_in())]
+        work = [asyncio.create_task(task) for task in (watching.follow(), _report(load, watching, faults), faults.let_in())]
         submits = asyncio.create_task(load.run())
         await asyncio.sleep(3.0)
         await faults.run(options.minutes * 60)
@@ -148,10 +148,10 @@ async def _campaign(place: Place, options: argparse.Namespace, lacks: str) -> in
         place.end(keep=options.keep)
 
 
-async def _tell(load: Load, watching: Watching, faults: Faults) -> None:
+async def _report(load: Load, watching: Watching, faults: Faults) -> None:
     began = time.monotonic()
     while True:
-        await asyncio.sleep(TOLD_EVERY)
+        await asyncio.sleep(REPORT_EVERY)
         now = ", ".join(f"{fault.kind} {part}" for part, fault in faults.running.items())
         print(
             f"{time.monotonic() - began:5.0f} s  {len(load.acknowledged)} acknowledged, {load.unanswered} unanswered,"
@@ -201,7 +201,7 @@ def _figures(options: argparse.Namespace, load: Load, watching: Watching, faults
     }
 
 
-def _show(found: dict[str, Any], said: list[str]) -> None:
+def _show(found: dict[str, Any], complaints: list[str]) -> None:
     print(f"\n{'PART':<20}{'FAULT':<17}{'TIMES':>6}{'MEDIAN s':>10}{'P99 s':>8}{'MAX s':>8}")
     rows = [(part, kind, seconds) for kind, parts in found["recovery_s"].items() for part, seconds in parts.items()]
     by_kind: dict[str, list[float]] = defaultdict(list)
@@ -221,7 +221,7 @@ def _show(found: dict[str, Any], said: list[str]) -> None:
     )
     for violation in found["violations"]:
         print(f"  VIOLATION {violation}")
-    for line in said[:20]:
+    for line in complaints[:20]:
         print(f"  said {line}")
 
 

@@ -164,8 +164,8 @@ async def _see_books(verdict: Verdict, messages: list[Message], place: Place) ->
         for page in pages
         for row in page.rows
     }
-    told: dict[Any, Any] = keeper.account([since, until], FIELDS)
-    theirs = {(names, key): tuple(int(line[name]) for name in MEASURED) for (_, names, key), line in told.items()}
+    recounted: dict[Any, Any] = keeper.account([since, until], FIELDS)
+    theirs = {(names, key): tuple(int(line[name]) for name in MEASURED) for (_, names, key), line in recounted.items()}
     differing = [f"{place}: books {ours.get(place)}, bookkeeper {theirs.get(place)}" for place in ours | theirs]
     differing = [line for line, place in zip(differing, ours | theirs, strict=True) if ours.get(place) != theirs.get(place)]
     if differing:

@@ -132,13 +132,13 @@ class Load:
     async def _ask(self, kind: Kind, submissions: list[JobSubmission], *, over_api: bool) -> None:
         """Returns when the answer has come that these are submitted."""
         if over_api:
-            told = await asyncio.to_thread(self._by_http, kind, submissions)
+            answered = await asyncio.to_thread(self._by_http, kind, submissions)
             self.over_api += 1
         else:
-            told = {job.id for job in await (await self._client(kind.user)).submit_many(kind.queue, submissions)}
-        if told != {submission.id for submission in submissions}:
+            answered = {job.id for job in await (await self._client(kind.user)).submit_many(kind.queue, submissions)}
+        if answered != {submission.id for submission in submissions}:
             self.wrong.append(
-                f"asked to submit {sorted(submission.id for submission in submissions)}, answered about {sorted(told)}"
+                f"asked to submit {sorted(submission.id for submission in submissions)}, answered about {sorted(answered)}"
             )
 
     async def _client(self, user: str) -> Client:

@@ -56,7 +56,7 @@ class Watching:
     async def follow(self) -> None:
         """Until cancelled. A reader that is stopped by what it reads is a finding."""
         self._bus = await self._place.operator()
-        await self._bus.subscribe(telemetry("*", "heartbeat"), cb=self._hear)
+        await self._bus.subscribe(telemetry("*", "heartbeat"), cb=self._receive)
         reader = await JetStreamLog(self._bus, LEDGER_STREAM).read(0)
         while True:
             try:
@@ -90,7 +90,7 @@ class Watching:
             elif kind == "job.admitted.v1":
                 self._load.admitted(fact["job"])
 
-    async def _hear(self, message: Msg) -> None:
+    async def _receive(self, message: Msg) -> None:
         self._beats[message.subject.split(".")[2]] = _now()
 
     async def rows(self) -> dict[str, dict[str, object]]:

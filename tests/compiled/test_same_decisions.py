@@ -25,14 +25,14 @@ def output_lines(python: Path | str, what: str) -> list[str]:
 
 
 def test_it_is_machine_code():
-    rooms = (
+    modules = (
         "headrace.domain.fold.apply",
         "headrace.domain.placement.placement",
         "headrace.allocator.decide",
         "headrace.preemption.decide",
     )
-    where = "; ".join(f"import {room}; print({room}.__file__.endswith('.so'))" for room in rooms)
-    assert output_lines(COMPILED, where) == ["True"] * len(rooms)
+    where = "; ".join(f"import {module}; print({module}.__file__.endswith('.so'))" for module in modules)
+    assert output_lines(COMPILED, where) == ["True"] * len(modules)
 
 
 EACH_FIRST = """
@@ -54,7 +54,7 @@ for file in sorted(root.glob(f"headrace/**/*{EXTENSION_SUFFIXES[0]}")):
 def test_whatever_is_imported_first_can_be():
     ends = dict(line.split() for line in output_lines(COMPILED, EACH_FIRST))
     assert {"headrace.domain.model.jobs", "headrace.allocator.decide"} <= set(ends)
-    assert [room for room, status in ends.items() if status != "0"] == []
+    assert [module for module, status in ends.items() if status != "0"] == []
 
 
 def test_every_seed_gives_the_same_bytes_in_both():

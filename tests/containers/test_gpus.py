@@ -76,14 +76,14 @@ async def test_a_slice_is_given_to_a_container_by_its_name_and_nothing_is_left_o
 
 
 async def test_what_a_container_uses_is_counted_as_its_leases(feed: Feed, site) -> None:
-    heard: list[Samples] = []
+    received: list[Samples] = []
 
-    async def hear(message: Any) -> None:
-        heard.append(decode(message.data, Samples))
+    async def receive(message: Any) -> None:
+        received.append(decode(message.data, Samples))
 
-    await feed.hear("hr.telemetry.gpu01.samples", hear)
+    await feed.subscribe("hr.telemetry.gpu01.samples", receive)
     job = await begin(feed, 0, HALF, "sh", "-c", "while :; do :; done & sleep 1000 & exec take 1000")
-    leases = lambda: [one for samples in heard for one in samples.leases if one.devices == {SECOND: 1_500} and one.cpu]  # noqa: E731
+    leases = lambda: [one for samples in received for one in samples.leases if one.devices == {SECOND: 1_500} and one.cpu]  # noqa: E731
     await until(leases)
     assert {(one.lease, one.processes) for one in leases()} == {(f"{job}/1/0", 4)}  # with the first process of the container
 

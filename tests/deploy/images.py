@@ -66,8 +66,8 @@ class Engine:
 
     def has(self, image: str, label: str = "") -> bool:
         """Whether the image is there, made from sources with this digest."""
-        told = self.call("image", "inspect", "--format", '{{index .Labels "made-from"}}', image, check=False)
-        return bool(label) and label in told
+        output = self.call("image", "inspect", "--format", '{{index .Labels "made-from"}}', image, check=False)
+        return bool(label) and label in output
 
     def base(self) -> None:
         """Debian with Python, as the base of `deploy/Dockerfile`."""

@@ -78,16 +78,16 @@ class Composed:
         return "\n".join(f"== {name}\n{self.engine.call('logs', '--tail=15', name, check=False)}" for name in names)
 
     def states(self) -> dict[str, str]:
-        said = self.headrace("status", "--json", check=False)
+        output = self.headrace("status", "--json", check=False)
         try:
-            return {part["name"]: part["state"] for part in json.loads(said[: said.rindex("}") + 1])["parts"]}
+            return {part["name"]: part["state"] for part in json.loads(output[: output.rindex("}") + 1])["parts"]}
         except ValueError:
             return {}
 
     def nodes(self) -> dict[str, str]:
-        said = self.headrace("nodes", "--json", check=False)
+        output = self.headrace("nodes", "--json", check=False)
         try:
-            return {node["name"]: node["state"] for node in json.loads(said)}
+            return {node["name"]: node["state"] for node in json.loads(output)}
         except ValueError:
             return {}
 
@@ -116,13 +116,13 @@ def test_one_command_brings_a_whole_installation_that_runs_a_job(composed: Compo
     composed.until("every part is well", lambda: sorted(set(composed.states().values())) == ["running", "standby"])
     composed.until("the simulated node is ready", lambda: composed.nodes() == {"sim": "ready"})
     composed.headrace("apply", "-f", "-", stdin=(ROOT / "deploy/examples/ai-dev.yaml").read_text("utf-8"))
-    said = composed.headrace("submit", "--user", "alice", "--queue", "ai-dev/half", "--wait", "--", "echo", "in a container")
-    assert composed.headrace("logs", "--user", "alice", said.split()[0]) == "in a container\n"
+    output = composed.headrace("submit", "--user", "alice", "--queue", "ai-dev/half", "--wait", "--", "echo", "in a container")
+    assert composed.headrace("logs", "--user", "alice", output.split()[0]) == "in a container\n"
     assert "keepers_in_python" not in composed.engine.call("logs", f"{PROJECT}_node_1", check=False)
     composed.until("the books have it", lambda: "ai-dev" in composed.headrace("usage", "--by", "policy", check=False))
     bearer = composed.headrace("token", "create", "--user", "alice").split()[0]
     asked = urllib.request.Request(
-        f"http://127.0.0.1:{composed.api}/v1/tenants/default/jobs/{said.split()[0]}",
+        f"http://127.0.0.1:{composed.api}/v1/tenants/default/jobs/{output.split()[0]}",
         headers={"authorization": f"Bearer {bearer}"},
     )
     with urllib.request.urlopen(asked, timeout=10) as answer:

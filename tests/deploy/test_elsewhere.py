@@ -62,17 +62,17 @@ class Machine:
         """Start `headrace-NAME` or `headrace-NAME@1` as its unit says."""
         name, at, instance = unit.partition("@")
         lines = (UNITS / f"{name}{at}.service").read_text("utf-8").splitlines()
-        said = dict(line.split("=", 1) for line in lines if line.startswith(("ExecStart=", "EnvironmentFile=")))
+        settings = dict(line.split("=", 1) for line in lines if line.startswith(("ExecStart=", "EnvironmentFile=")))
         environment = dict(self.plain)
-        if "EnvironmentFile" in said:
-            file = self.here(said["EnvironmentFile"].replace("%i", instance))
+        if "EnvironmentFile" in settings:
+            file = self.here(settings["EnvironmentFile"].replace("%i", instance))
             environment |= dict(line.split("=", 1) for line in Path(file).read_text("utf-8").splitlines())
             environment |= {"HEADRACE_METRICS": "127.0.0.1:0", "HEADRACE_METRICS_TARGETS": str(self.notes)}
         for key, value in (line.split("=", 2)[1:] for line in lines if line.startswith("Environment=HEADRACE_ENVIRONMENT__")):
             service = key.removeprefix("HEADRACE_ENVIRONMENT")
             own = {"HEADRACE_METRICS": "127.0.0.1:0", "HEADRACE_METRICS_TARGETS": str(self.notes)}
-            environment |= {key: self.here(value)} | {f"{name}{service}": said for name, said in own.items()}
-        self.run(unit, [self.here(word) for word in shlex.split(said["ExecStart"])], environment)
+            environment |= {key: self.here(value)} | {f"{name}{service}": value for name, value in own.items()}
+        self.run(unit, [self.here(word) for word in shlex.split(settings["ExecStart"])], environment)
 
     def here(self, word: str) -> str:
         """A path of the units, on this machine."""
@@ -106,8 +106,8 @@ class Machine:
 
     def states(self) -> dict[str, str]:
         """Each service, and what it says of itself."""
-        told = self.headrace("status", "--json", check=False)
-        return {part["name"]: part["state"] for part in json.loads(told[: told.rindex("}") + 1])["parts"]}
+        status = self.headrace("status", "--json", check=False)
+        return {part["name"]: part["state"] for part in json.loads(status[: status.rindex("}") + 1])["parts"]}
 
     def is_ready(self, name: str) -> bool:
         try:
@@ -169,15 +169,15 @@ def test_every_service_runs_by_its_unit_and_a_job_goes_through_and_a_standby_tak
     machine.headrace("apply", "-f", str(machine.data.parent / "documents.yaml"))
 
     approved = ("--node", "gpu01", "--labels", "site=hq", "--gpus", "2")
-    said = ""
+    output = ""
 
     def is_made() -> bool:  # refused until the installation has reached its level, some seconds after its first start
-        nonlocal said
-        said = machine.headrace("token", "create", *approved, check=False)
-        return "claims of nodes are approved from level" not in said
+        nonlocal output
+        output = machine.headrace("token", "create", *approved, check=False)
+        return "claims of nodes are approved from level" not in output
 
     machine.until("a token approves labels", is_made)
-    token = said.split(maxsplit=1)[0]
+    token = output.split(maxsplit=1)[0]
     (machine.data / "node.env").write_text(
         f"HEADRACE_NATS_URL={machine.nats}\nHEADRACE_NATS_USER=node_gpu01\nHEADRACE_NATS_PASSWORD={token}\n"
     )
@@ -203,8 +203,8 @@ def test_every_service_runs_by_its_unit_and_a_job_goes_through_and_a_standby_tak
     machine.run("headrace-node", command, environment)
     machine.until("the node is ready", lambda: machine.is_ready("node-gpu01"))
 
-    said = machine.headrace("submit", "--user", "alice", "--queue", "rnd/one", "--wait", "--", "echo", "hello")
-    job = said.split()[0]
+    output = machine.headrace("submit", "--user", "alice", "--queue", "rnd/one", "--wait", "--", "echo", "hello")
+    job = output.split()[0]
     assert machine.headrace("logs", "--user", "alice", job) == "hello\n"
 
     bearer = machine.headrace("token", "create", "--user", "alice").split()[0]

@@ -54,14 +54,14 @@ class Booted:
         deadline = time.monotonic() + WITHIN
         while not holds():
             if time.monotonic() > deadline:
-                said = self.type("systemctl --failed; journalctl --no-pager --lines 60 --unit 'headrace*'", check=False)
-                raise AssertionError(f"not within {WITHIN:g} s: {what}\n{said}")
+                output = self.type("systemctl --failed; journalctl --no-pager --lines 60 --unit 'headrace*'", check=False)
+                raise AssertionError(f"not within {WITHIN:g} s: {what}\n{output}")
             time.sleep(0.5)
 
     def states(self) -> dict[str, str]:
-        said = self.type("headrace status --json", check=False)
+        status = self.type("headrace status --json", check=False)
         try:
-            return {part["name"]: part["state"] for part in json.loads(said[: said.rindex("}") + 1])["parts"]}
+            return {part["name"]: part["state"] for part in json.loads(status[: status.rindex("}") + 1])["parts"]}
         except ValueError:
             return {}
 
@@ -103,12 +103,12 @@ def machine() -> Iterator[Booted]:
 
 def test_every_unit_is_active_and_was_started_again_only_to_give_way_to_its_other_instance(machine: Booted) -> None:
     units = ["nats-server.service", "headrace-node.service", *(f"headrace-{name}.service" for name in SERVICES)]
-    told = {unit: machine.type(f"journalctl --no-pager --lines 40 --unit {unit}") for unit in units}
+    logs = {unit: machine.type(f"journalctl --no-pager --lines 40 --unit {unit}") for unit in units}
     assert {unit: machine.show(unit, "ActiveState") for unit in units} == dict.fromkeys(units, "active")
     # Of two instances that begin in the same moment one may end with code 3, which is made for being started again.
-    deposed = [unit for unit in units if '"event": "deposed"' in told[unit] and "status=3" in told[unit]]
+    deposed = [unit for unit in units if '"event": "deposed"' in logs[unit] and "status=3" in logs[unit]]
     again = [unit for unit in units if machine.show(unit, "NRestarts") != "0" and unit not in deposed]
-    assert again == [], "\n".join(told[unit] for unit in again)
+    assert again == [], "\n".join(logs[unit] for unit in again)
     assert machine.type("systemctl --failed --no-legend").strip() == ""
 
 

@@ -38,15 +38,15 @@ def over_http(api: str, environment: dict[str, str]) -> list[Any]:
 
 def test_every_command_of_the_tour_works_when_pasted(headrace, environment):
     assert headrace("up", "--detach").returncode == 0
-    job, said = "", {}
+    job, outputs = "", {}
     for arguments in tour():
         done = headrace(*[job if word == "JOB" else word for word in arguments])
         assert (done.returncode, done.stdout != "") == (0, True), (arguments, done.stdout, done.stderr)
         if arguments[0] == "submit":
             job = done.stdout.split()[0 if "--wait" in arguments else -1]  # with --wait the job's output follows
-        said[" ".join(arguments[:2])] = done.stdout
-    assert said["logs --user"] == "on gpu0:0.5\n"
-    assert re.search(r"^state +pending$", said["why --user"], flags=re.MULTILINE)
+        outputs[" ".join(arguments[:2])] = done.stdout
+    assert outputs["logs --user"] == "on gpu0:0.5\n"
+    assert re.search(r"^state +pending$", outputs["why --user"], flags=re.MULTILINE)
     data = Path(environment["HEADRACE_DATA"])
     (query,) = re.findall(r"```sql\n(.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
     query = query.partition(";")[0].replace("'archive/", f"'{data}/archive/").replace("'acme'", "'default'")

@@ -54,9 +54,9 @@ class Attempt:
         return str(self.registered()[-1]["uri"])
 
     def end(self) -> str:
-        said, _ = self.process.communicate(timeout=PATIENCE)
+        output, _ = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0
-        return said
+        return output
 
 
 def test_three_preemptions_leave_no_trace_in_the_losses(tmp_path) -> None:

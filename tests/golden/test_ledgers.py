@@ -29,12 +29,12 @@ SETTLED_EVERY = 13
 
 
 def read(path):
-    told = json.loads(path.read_text("utf-8"))
+    golden = json.loads(path.read_text("utf-8"))
     messages = [
         Message(sequence, subject, stamped, payload.encode())
-        for sequence, (subject, stamped, payload) in enumerate(told["records"], start=1)
+        for sequence, (subject, stamped, payload) in enumerate(golden["records"], start=1)
     ]
-    return told, messages
+    return golden, messages
 
 
 def written(place, line):
@@ -46,19 +46,19 @@ def written(place, line):
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_ledger_of_an_earlier_release_gives_its_state_and_its_books(path):
-    told, messages = read(path)
+    golden, messages = read(path)
 
     tables, ledger = kept(messages, SETTLED_EVERY, frozenset())
-    days = range(told["first"] // DAY, told["now"] // DAY + 1)
-    bounds = [*(day * DAY for day in days), told["now"]]
+    days = range(golden["first"] // DAY, golden["now"] // DAY + 1)
+    bounds = [*(day * DAY for day in days), golden["now"]]
     prices = PriceList(tables.tariffs, tables.prices)
-    found = lines(entries(tables, prices, days, told["now"]), prices, tables.reservations, FIELDS, bounds)
+    found = lines(entries(tables, prices, days, golden["now"]), prices, tables.reservations, FIELDS, bounds)
 
-    assert {key: job.state for key, job in sorted(ledger.state.jobs.items())} == told["jobs"]
+    assert {key: job.state for key, job in sorted(ledger.state.jobs.items())} == golden["jobs"]
     assert {
         name: {key: amount for key, amount in pool.use.items() if amount} for name, pool in ledger.state.pools.items()
-    } == told["used"]
-    assert [written(place, line) for place, line in sorted(found.items(), key=str)] == told["books"]
+    } == golden["used"]
+    assert [written(place, line) for place, line in sorted(found.items(), key=str)] == golden["books"]
     assert not ledger.state.terms.amended
 
 

@@ -57,15 +57,15 @@ def test_memory_limits_of_cgroups_are_where_the_driver_is_new_enough(devices: Nv
 def test_a_program_that_writes_where_nothing_is_harms_itself_and_not_the_gpu(devices: NvmlDevices, gpu: str, figure) -> None:
     if not hasattr(ctypes.CDLL("libcuda.so.1"), "cuModuleLoadData"):
         pytest.skip("libcuda here runs no programs")
-    heard: list[tuple[str, Trouble]] = []
-    devices.listen(lambda name, trouble: heard.append((name, trouble)))
+    events: list[tuple[str, Trouble]] = []
+    devices.listen(lambda name, trouble: events.append((name, trouble)))
     env = os.environ | {"CUDA_VISIBLE_DEVICES": devices.gpu(gpu).uuid}
     done = subprocess.run([sys.executable, "-c", FAULT], env=env, capture_output=True, text=True, check=False)
     figure("what the driver says to an illegal address", done.stdout.strip() or done.stderr[-500:])
     assert done.stdout.strip() not in {"", "0"}
     time.sleep(2.0)  # its XID, 31, comes when it comes
     assert devices.check_health(time.time_ns() // 1_000) == {}
-    assert (heard, [device.unfit for device in devices.inventory()]) == ([], [""] * len(devices.names))
+    assert (events, [device.unfit for device in devices.inventory()]) == ([], [""] * len(devices.names))
 
 
 def test_what_a_device_does_can_be_asked(devices: NvmlDevices, figure) -> None:

@@ -38,9 +38,9 @@ def half(gpu: str) -> DeviceShare:
 
 @pytest.fixture
 def enforcement(devices: NvmlDevices, cap: PreloadMechanism, tmp_path):
-    heard: queue.Queue[Overrun] = queue.Queue()
-    found = Enforcement(devices, Mechanisms(parts=(cap,)), LeaseOwners(str(tmp_path)), heard.put)
-    found.heard = heard
+    overruns: queue.Queue[Overrun] = queue.Queue()
+    found = Enforcement(devices, Mechanisms(parts=(cap,)), LeaseOwners(str(tmp_path)), overruns.put)
+    found.overruns = overruns
     found.prove()
     yield found
     found.close()
@@ -108,7 +108,7 @@ def test_who_gets_around_the_cap_is_seen_within_a_second_and_its_neighbour_is_le
     enforcement.started(bad.lease, bad.control, escaped.pid)
     assert escaped.stdout.readline().split()[0] == "0"
     began = time.monotonic()
-    overrun = enforcement.heard.get(timeout=1.0)
+    overrun = enforcement.overruns.get(timeout=1.0)
     figure("seconds until the overrun was seen", round(time.monotonic() - began, 3))
     assert (overrun.lease, overrun.limit) == (bad.lease, part)
     assert neighbour.poll() is None

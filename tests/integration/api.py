@@ -47,7 +47,7 @@ DOCUMENTS = {
 }
 
 
-class Said(NamedTuple):
+class Response(NamedTuple):
     """An answer over HTTP."""
 
     status: int
@@ -69,9 +69,9 @@ class Api:
         self.issuers = ""
         self.model = "H100-80GB"
 
-    def run(self, *words: str, who: str = "", **said: str) -> str:
-        """The output of the command, as the owner of the machine or by a token; `said`: more of the environment."""
-        env = self.env() | ({"HEADRACE_TOKEN": self.tokens[who]} if who else {}) | said
+    def run(self, *words: str, who: str = "", **variables: str) -> str:
+        """The output of the command, as the owner of the machine or by a token; `variables`: more of the environment."""
+        env = self.env() | ({"HEADRACE_TOKEN": self.tokens[who]} if who else {}) | variables
         ran = subprocess.run([*HEADRACE, *words], capture_output=True, text=True, timeout=PATIENCE, check=False, env=env)
         assert ran.returncode == 0, (words, ran.stdout, ran.stderr)
         return ran.stdout
@@ -89,7 +89,7 @@ class Api:
         self.tokens["root"] = self.run("token", "create", "--admin", "root").strip()
         self.tokens["viewer"] = self.run("token", "create", "--viewer", "auditor").strip()
 
-    def ask(self, who: str, verb: str, path: str, body: object = None, **query: object) -> Said:
+    def ask(self, who: str, verb: str, path: str, body: object = None, **query: object) -> Response:
         """One request of `who`; `body` as JSON, or the very bytes."""
         where = path + (f"?{urlencode(query, doseq=True)}" if query else "")
         sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
@@ -101,15 +101,15 @@ class Api:
             text = answer.read()
         finally:
             connection.close()
-        told = {key.lower(): value for key, value in answer.getheaders()}
-        if text and told.get("content-type", "").startswith("application/json"):
-            return Said(answer.status, json.loads(text), told)
-        return Said(answer.status, text or None, told)
+        received = {key.lower(): value for key, value in answer.getheaders()}
+        if text and received.get("content-type", "").startswith("application/json"):
+            return Response(answer.status, json.loads(text), received)
+        return Response(answer.status, text or None, received)
 
     def done(self, who: str, verb: str, path: str, body: object = None, **query: object) -> Any:
-        said = self.ask(who, verb, path, body, **query)
-        assert said.status == 200, said
-        return said.body
+        response = self.ask(who, verb, path, body, **query)
+        assert response.status == 200, response
+        return response.body
 
     def submit(self, who: str, tenant: str, *commands: list[str], queue: str = "dev/half", **more: object) -> list[Any]:
         submission = {"queue": queue, "jobs": [{"command": command} for command in commands], "wait": True} | more

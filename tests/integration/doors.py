@@ -160,13 +160,15 @@ async def gone(client: Client) -> None:
 async def enters(here: Site, token: str, name: str = "acme_alice", **more: Any) -> bool:
     """Whether a caller is let in with this; one try."""
     client = Client()
-    said = {"user": name, "password": token} | more
+    credentials = {"user": name, "password": token} | more
 
     async def quiet(_error: Exception) -> None:
         return None
 
     try:
-        await client.connect(here.server.url, allow_reconnect=False, connect_timeout=int(PATIENCE), error_cb=quiet, **said)
+        await client.connect(
+            here.server.url, allow_reconnect=False, connect_timeout=int(PATIENCE), error_cb=quiet, **credentials
+        )
     except (errors.Error, OSError, TimeoutError):
         return False
     finally:

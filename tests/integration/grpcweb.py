@@ -43,18 +43,18 @@ class GrpcWeb:
 
     def frames(self, path: str, request: Any) -> Iterator[bytes | Ended]:
         """One frame behind the other, as they come."""
-        said = request.SerializeToString()
-        body = pack(">BI", 0, len(said)) + said
+        payload = request.SerializeToString()
+        body = pack(">BI", 0, len(payload)) + payload
         connection = http.client.HTTPConnection(self._place, timeout=PATIENCE)
         try:
             connection.request("POST", path, b64encode(body) if self._text else body, self._headers)
-            heard = connection.getresponse()
-            headers = {key.lower(): value for key, value in heard.getheaders()}
-            assert heard.status == 200, (heard.status, heard.read())
+            response = connection.getresponse()
+            headers = {key.lower(): value for key, value in response.getheaders()}
+            assert response.status == 200, (response.status, response.read())
             if "grpc-status" in headers:  # it ended before anything was said
                 yield Ended(int(headers["grpc-status"]), headers)
                 return
-            read = _decoded(heard) if self._text else heard.read
+            read = _decoded(response) if self._text else response.read
             while head := read(5):
                 flag, length = unpack(">BI", head)
                 payload = read(length)
@@ -68,13 +68,13 @@ class GrpcWeb:
             connection.close()
 
 
-def _decoded(heard: http.client.HTTPResponse) -> Any:
+def _decoded(response: http.client.HTTPResponse) -> Any:
     """`read` over base64; each piece may end with padding of its own."""
     ready = b""
 
     def read(length: int) -> bytes:
         nonlocal ready
-        while len(ready) < length and (four := heard.read(4)):
+        while len(ready) < length and (four := response.read(4)):
             ready += b64decode(four)
         found, ready = ready[:length], ready[length:]
         return found

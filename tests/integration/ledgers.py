@@ -25,12 +25,12 @@ class History:
         self.now = SECOND
         self._prev: dict[str, str] = {}
 
-    def tell(self, by: str, *facts: Fact) -> int:
+    def append_facts(self, by: str, *facts: Fact) -> int:
         prev = "" if by.startswith(NODE_WRITER) else self._prev.get(by, "")
         payload = encode(Record(by=by, now=self.now, engine="test", as_of=len(self.records), prev=prev, facts=facts))
-        return self.tell_bytes(by, payload)
+        return self.append_bytes(by, payload)
 
-    def tell_bytes(self, by: str, payload: bytes) -> int:
+    def append_bytes(self, by: str, payload: bytes) -> int:
         self._prev[by] = digest(payload)
         self.records.append((ledger(by), payload))
         return len(self.records)
@@ -38,10 +38,12 @@ class History:
     def begin(self, *policies: str) -> None:
         pool = Pool(name="hq", selector={"site": "hq"}, price={"gpu": "2.5", "memory": "0.003"}, reserved_price={"gpu": "1.75"})
         profile = Profile(name="any", request={"gpu": GPU_UNITS}, pools=("hq",))
-        self.tell("governance", f.PoolAppliedV1(author="a.b", pool=pool), f.ProfileAppliedV1(author="a.b", profile=profile))
+        self.append_facts(
+            "governance", f.PoolAppliedV1(author="a.b", pool=pool), f.ProfileAppliedV1(author="a.b", profile=profile)
+        )
         devices = tuple(f.nodes.Device(device=f"gpu{n}", model="H100", memory=80_000) for n in range(8))
         for node in ("n1", "n2"):
-            self.tell(
+            self.append_facts(
                 f"node.{node}",
                 f.NodeRegisteredV1(node=node, labels={"site": "hq"}, devices=devices, cpu=10**9, memory=10**9, at=self.now),
             )
@@ -56,25 +58,25 @@ class History:
             profiles=(PolicyProfile(name="any"),),
             reservation={"gpu": gpus * GPU_UNITS, "cpu": 4_000},
         )
-        self.tell("governance", f.PolicyAppliedV1(author="a.b", policy=document))
+        self.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=document))
 
     def price(self, gpu: str) -> None:
         pool = Pool(name="hq", selector={"site": "hq"}, price={"gpu": gpu, "cpu": "0.04"})
-        self.tell("governance", f.PoolAppliedV1(author="a.b", pool=pool))
+        self.append_facts("governance", f.PoolAppliedV1(author="a.b", pool=pool))
 
     def admit(self, number: int, policy: str, gpus: int, tenant: str = "acme", user: str = "alice", **more: Any) -> str:
         key = job_key(tenant, user, make_job_id(number, bytes(10)))
         fact = f.JobAdmittedV1(job=key, policy=policy, profile="any", request={"gpu": gpus * GPU_UNITS}, **more)
-        self.tell("admission", fact, f.WishesJudgedV1(through=number))
+        self.append_facts("admission", fact, f.WishesJudgedV1(through=number))
         return key
 
     def grant(self, key: str, gpus: int, attempt: int = 1, node: str = "n1") -> None:
         amounts = {"gpu": gpus * GPU_UNITS, "cpu": 1_000, "memory": 64, "job": 1}
-        self.tell("allocator", f.LeaseGrantedV1(job=key, attempt=attempt, node=node, pool="hq", amounts=amounts))
+        self.append_facts("allocator", f.LeaseGrantedV1(job=key, attempt=attempt, node=node, pool="hq", amounts=amounts))
 
     def release(self, key: str, at: int, attempt: int = 1, node: str = "n1", **more: Any) -> None:
         facts = {"outcome": "exited", "exit_code": 0, "exited_at": at, "at": at} | more
-        self.tell(f"node.{node}", f.LeaseEndedV1(job=key, attempt=attempt, **facts))
+        self.append_facts(f"node.{node}", f.LeaseEndedV1(job=key, attempt=attempt, **facts))
 
 
 def busy(
@@ -94,7 +96,7 @@ def busy(
     history.begin(*policies)
     for name in service_accounts:
         group = Group(tenant="acme", name="robots", service_accounts=(name,))
-        history.tell("governance", f.GroupAppliedV1(author="a.b", group=group))
+        history.append_facts("governance", f.GroupAppliedV1(author="a.b", group=group))
     holding: dict[str, tuple[int, str]] = {}
     number = 0
     last = 3 if service_accounts else 0
@@ -109,13 +111,15 @@ def busy(
             if service_accounts and chance.random() < 0.3:  # it waits; and some are cancelled
                 if chance.random() < 0.7:
                     history.now += chance.randint(0, step)
-                    history.tell("allocator", f.JobEndedV1(job=key, attempt=0, state="cancelled", cause="cancelled"))
+                    history.append_facts("allocator", f.JobEndedV1(job=key, attempt=0, state="cancelled", cause="cancelled"))
                 continue
             node = chance.choice(("n1", "n2"))
             history.grant(key, gpus, node=node)
             holding[key] = (1, node)
             if chance.random() < 0.8:
-                history.tell(f"node.{node}", f.LeaseStartedV1(job=key, attempt=1, at=history.now - chance.randint(0, 1_000)))
+                history.append_facts(
+                    f"node.{node}", f.LeaseStartedV1(job=key, attempt=1, at=history.now - chance.randint(0, 1_000))
+                )
         elif service_accounts and what < 0.52:
             history.price(f"{chance.randint(0, 9)}.{chance.randint(0, 999_999):06}")
         elif what < 0.55:
@@ -125,15 +129,15 @@ def busy(
             attempt, node = holding.pop(key)
             if chance.random() < 0.3:
                 fact = f.CheckpointRegisteredV1(job=key, attempt=attempt, uri="file:///c", step=1, at=history.now)
-                history.tell(f"node.{node}", fact)
+                history.append_facts(f"node.{node}", fact)
             late = chance.choice((0, 1_000, SECOND, 3 * SECOND, 60 * SECOND))
             history.release(key, history.now - late, attempt, node)
             if attempt == 1 and chance.random() < 0.3:
-                history.tell("allocator", f.JobRequeuedV1(job=key, attempt=attempt, cause="preempted"))
+                history.append_facts("allocator", f.JobRequeuedV1(job=key, attempt=attempt, cause="preempted"))
                 history.grant(key, 1, attempt + 1, node)
                 holding[key] = (attempt + 1, node)
             else:
-                history.tell(
+                history.append_facts(
                     "allocator", f.JobEndedV1(job=key, attempt=attempt, state="succeeded", cause="exited", exit_code=0)
                 )
     return history

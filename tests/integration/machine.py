@@ -75,8 +75,8 @@ class Machine:
         return self.done("submit", "--queue", "rnd/one", "--user", "alice", *words, "--", "sh", "-c", script).strip()
 
     def job(self, job: str) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(self.done("job", job, "--json"))["job"]
-        return told
+        shown: dict[str, Any] = json.loads(self.done("job", job, "--json"))["job"]
+        return shown
 
     def parts(self) -> dict[str, dict[str, Any]]:
         """The parts by name, whether they are well or not."""
@@ -87,9 +87,9 @@ class Machine:
         """Wait until the books and the archive have all records: also the last of a start, which raises the level some seconds later."""
 
         def reached() -> bool:
-            said = json.loads(self.run("status", "--json").stdout)
-            level = said.get("level", {})
-            lags = [part["lag"] for part in said["parts"] if part["name"] == "accounting"]
+            status = json.loads(self.run("status", "--json").stdout)
+            level = status.get("level", {})
+            lags = [part["lag"] for part in status["parts"] if part["name"] == "accounting"]
             return bool(level) and level["stated"] == level["newest"] and lags == [0]
 
         self.until(reached)

@@ -102,8 +102,8 @@ class Feed:
         message = await self._connection.ask("hr.logs.gpu01", encode(LogsRequest(job=job, attempt=1)))
         return decode(message.data, LogsAnswer)
 
-    async def hear(self, subject: str, heard: Callable[[Any], Awaitable[None]]) -> None:
-        await self._connection.subscribe(subject, cb=heard)
+    async def subscribe(self, subject: str, callback: Callable[[Any], Awaitable[None]]) -> None:
+        await self._connection.subscribe(subject, cb=callback)
 
     async def publish_orders(self, payload: bytes) -> None:
         await self._connection.publish("hr.orders.gpu01", payload)

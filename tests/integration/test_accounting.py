@@ -267,7 +267,7 @@ async def test_postgres_may_die_at_any_time_and_the_books_say_how_far_behind_the
     monkeypatch.setattr(batching, "READ_AT_ONCE", 20)
     log = MemoryLog(lambda: history.now)
     quarter = len(history.records) // 4
-    with capture_logs() as told:
+    with capture_logs() as logged:
         async with keeping(log, postgres.dsn) as accounting:
             for part, number in enumerate((signal.SIGKILL, signal.SIGINT, signal.SIGQUIT)):
                 append(log, history, log.last_sequence, quarter * (part + 1))
@@ -281,7 +281,7 @@ async def test_postgres_may_die_at_any_time_and_the_books_say_how_far_behind_the
             append(log, history, log.last_sequence, len(history.records))
             await accounting.reaches(log.last_sequence)
     assert await postgres.tables() == whole
-    behind = [line["behind"] for line in told if line["event"] == "catching_up"]
+    behind = [line["behind"] for line in logged if line["event"] == "catching_up"]
     assert len(behind) == 3
     assert all(0 <= messages <= quarter for messages in behind)
 
@@ -433,17 +433,17 @@ async def test_a_statement_is_the_sum_of_its_charges_and_has_the_same_bytes_when
         wanted = month(name, zone(timezone))
         bounds = days(wanted.since, min(wanted.until, keeper.now))
         fields = ("group", "policy", "profile", "user", "pool")
-        told: dict[Any, int] = {}
+        costs: dict[Any, int] = {}
         for kind in ("reserved", "borrowed"):  # each is a charge of its own
             for (_, names, key, _), cost in keeper.charges(bounds, (*fields, "service_account"), kind).items():
-                told[*names, key] = told.get((*names, key), 0) + round(cost * MILLION)
+                costs[*names, key] = costs.get((*names, key), 0) + round(cost * MILLION)
         for form in ("csv", "focus"):
             rows = list(csv.DictReader(io.StringIO(forms[form])))
             cost = "cost" if form == "csv" else "BilledCost"
             lines = rows[:-1] if form == "csv" else rows
-            assert sum(Decimal(row[cost]) for row in lines) * MILLION == sum(told.values())
-        assert Decimal(json.loads(forms["json"])["total"]) * MILLION == sum(told.values()) > 0
-        assert Decimal(list(csv.DictReader(io.StringIO(forms["csv"])))[-1]["cost"]) * MILLION == sum(told.values())
+            assert sum(Decimal(row[cost]) for row in lines) * MILLION == sum(costs.values())
+        assert Decimal(json.loads(forms["json"])["total"]) * MILLION == sum(costs.values()) > 0
+        assert Decimal(list(csv.DictReader(io.StringIO(forms["csv"])))[-1]["cost"]) * MILLION == sum(costs.values())
     await make_anew(postgres)
     await keep_books(memory_log(history), postgres.dsn)
     assert {question: await texts(*question) for question in asked} == whole
@@ -498,12 +498,12 @@ async def test_the_history_is_read_page_by_page_by_whatever_it_is_filtered(
     await keep_books(world.log, postgres.dsn)
     books, state = Database(postgres.dsn), world.state
     everything = await whole(books, ALL_TENANTS, state)
-    told = [line for m in world.log.messages_after(0) for line in lines_of(decode_record(m.payload), m.sequence, "", state)]
-    assert everything == told
+    lines = [line for m in world.log.messages_after(0) for line in lines_of(decode_record(m.payload), m.sequence, "", state)]
+    assert everything == lines
     monkeypatch.setattr(history_of, "STRETCH", 2)
-    assert await whole(books, ALL_TENANTS, state, limit=1) == told
-    assert all(line.engine and line.as_of < line.sequence for line in told)
-    tenants = {line.about.partition(".")[0] for line in told if line.about.count(".") == 2}
+    assert await whole(books, ALL_TENANTS, state, limit=1) == lines
+    assert all(line.engine and line.as_of < line.sequence for line in lines)
+    tenants = {line.about.partition(".")[0] for line in lines if line.about.count(".") == 2}
     assert len(tenants) == 2
     for tenant in tenants:
         own = await whole(books, tenant, state)
@@ -516,26 +516,26 @@ async def test_the_history_is_read_page_by_page_by_whatever_it_is_filtered(
         ]
         (other,) = tenants - {tenant}
         assert re.search(rf"\b{other}(\.[a-z]+\.|/)", encode(own).decode()) is None
-    (job,) = {line.about for line in told if line.type == "preemption.ordered.v1"}
+    (job,) = {line.about for line in lines if line.type == "preemption.ordered.v1"}
     story = await whole(books, ALL_TENANTS, state, job=job)
-    assert story == [line for line in told if line.about == job]
+    assert story == [line for line in lines if line.about == job]
     assert await whole(books, job.partition(".")[0], state, job=job.rpartition(".")[2]) != []
-    (order,) = (line for line in told if line.type == "preemption.ordered.v1")
+    (order,) = (line for line in lines if line.type == "preemption.ordered.v1")
     victim = order.fact["victims"][0]["job"]
     assert "preemption.ordered.v1" in {line.type for line in await whole(books, ALL_TENANTS, state, job=victim)}
     granted = await whole(books, ALL_TENANTS, state, kinds=("lease.granted", "job"), user=job.split(".")[1])
     assert granted == [
         line
-        for line in told
+        for line in lines
         if line.about.split(".")[1:2] == job.split(".")[1:2] and line.type.startswith(("lease.granted.", "job."))
     ]
-    (node,) = {line.about for line in told if line.type == "node.registered.v1"}
+    (node,) = {line.about for line in lines if line.type == "node.registered.v1"}
     assert await whole(books, ALL_TENANTS, state, node=node) == [
-        line for line in told if node in (line.about, line.fact.get("node"), line.by.removeprefix("node."))
+        line for line in lines if node in (line.about, line.fact.get("node"), line.by.removeprefix("node."))
     ]
-    middle = sorted({line.at for line in told})[len({line.at for line in told}) // 2]
-    assert await whole(books, ALL_TENANTS, state, since=middle) == [line for line in told if line.at >= middle]
-    assert await whole(books, ALL_TENANTS, state, until=middle) == [line for line in told if line.at < middle]
+    middle = sorted({line.at for line in lines})[len({line.at for line in lines}) // 2]
+    assert await whole(books, ALL_TENANTS, state, since=middle) == [line for line in lines if line.at >= middle]
+    assert await whole(books, ALL_TENANTS, state, until=middle) == [line for line in lines if line.at < middle]
     await books.close()
 
 
@@ -573,7 +573,7 @@ async def test_a_void_record_and_a_text_with_nul_are_kept_like_all_others(postgr
     history = History()
     history.begin("rnd")
     key = history.admit(1, "rnd", 1, name="a\0b", labels={"k\0": "v\0"})
-    history.tell_bytes("node.n1", b"no record at all")
+    history.append_bytes("node.n1", b"no record at all")
     log = memory_log(history)
     async with keeping(log, postgres.dsn) as accounting:
         await accounting.reaches(log.last_sequence)
@@ -589,7 +589,7 @@ async def test_a_void_record_and_a_text_with_nul_are_kept_like_all_others(postgr
 async def test_what_was_good_before_the_ledger_broke_is_in_the_books(postgres: Postgres) -> None:
     history = History()
     history.begin("rnd")
-    history.tell_bytes("allocator", b"no record at all")
+    history.append_bytes("allocator", b"no record at all")
     with pytest.raises(LogBroken, match=r"record 5 on hr\.ledger\.allocator is void"):
         await Accounting(memory_log(history), LedgerFold(), postgres.dsn).run()
     assert [tuple(row) for row in await postgres.fetch("SELECT sequence FROM headrace.position")] == [(4,)]
@@ -696,8 +696,10 @@ async def test_how_much_gpus_computed_is_what_the_samples_add_up_to_by_whatever_
     for number, (key, node) in enumerate(zip(jobs, ("n1", "n2"), strict=True)):
         shares = tuple(DeviceShare(device=f"gpu{2 * number + place}", units=GPU_UNITS) for place in (0, 1))
         amounts = {"gpu": 2 * GPU_UNITS, "job": 1}
-        history.tell("allocator", f.LeaseGrantedV1(job=key, attempt=1, node=node, pool="hq", amounts=amounts, devices=shares))
-        history.tell(f"node.{node}", f.LeaseStartedV1(job=key, attempt=1, rank=0, at=history.now))
+        history.append_facts(
+            "allocator", f.LeaseGrantedV1(job=key, attempt=1, node=node, pool="hq", amounts=amounts, devices=shares)
+        )
+        history.append_facts(f"node.{node}", f.LeaseStartedV1(job=key, attempt=1, rank=0, at=history.now))
     log, fold = memory_log(history), FoldedLedger()
     for sequence, (subject, payload) in enumerate(history.records, 1):
         fold.read(Message(sequence, subject, history.now, payload))
@@ -707,29 +709,29 @@ async def test_how_much_gpus_computed_is_what_the_samples_add_up_to_by_whatever_
         async with keeping(log, postgres.dsn) as accounting:
             await accounting.reaches(log.last_sequence)
             sampling = Sampling(lambda: fold.state, database, lambda: clock.now)
-            heard = None
+            previous = None
             for _ in range(1_200):
                 for number, key in enumerate(jobs):
                     devices = [
                         (f"gpu{2 * number + place}", chance.choice((None, 0, 40, 100)), chance.random() < 0.3)
                         for place in (0, 1)
                     ]
-                    told = tuple(DeviceSample(device=name, busy=busy, idle=idle) for name, busy, idle in devices)
-                    sampling.enter(Samples(node=f"n{number + 1}", at=0, window=1, devices=told))
+                    samples = tuple(DeviceSample(device=name, busy=busy, idle=idle) for name, busy, idle in devices)
+                    sampling.enter(Samples(node=f"n{number + 1}", at=0, window=1, devices=samples))
                     for _, busy, idle in devices:
-                        if heard is not None and busy is not None:
-                            for second in range(heard // SECOND, clock.now // SECOND):
+                        if previous is not None and busy is not None:
+                            for second in range(previous // SECOND, clock.now // SECOND):
                                 sums = measured[key, second // 3_600]
                                 for place, amount in enumerate((100, busy, 100 * idle)):
                                     sums[place] += GPU_UNITS // 100 * SECOND * amount
-                heard = clock.now
+                previous = clock.now
                 clock.now += chance.choice((4, 5, 6)) * SECOND
                 await sampling.write()
             clock.now += 120 * SECOND
             await sampling.write()
     await database.close()
     history.now = clock.now
-    history.tell("governance", f.PoolAppliedV1(author="a.b", pool=Pool(name="hq", selector={"site": "hq"})))
+    history.append_facts("governance", f.PoolAppliedV1(author="a.b", pool=Pool(name="hq", selector={"site": "hq"})))
     append(log, history, log.last_sequence, len(history.records))
     async with keeping(log, postgres.dsn) as accounting:
         await accounting.reaches(log.last_sequence)
@@ -827,8 +829,8 @@ async def test_usage_is_answered_to_the_api_tenant_by_tenant_and_to_no_user_on_t
             for subject in (everybody, query("accounting", "usage", "acme", "alice")):
                 with pytest.raises(LogRefused, match="may not publish"):
                     await stranger_here.ask(subject, encode(UsageRequest(by=("tenant",))))
-        told = decode((await api.ask(everybody, encode(UsageRequest(by=("tenant",))))).data, Answer)
-        tenants = {row.group["tenant"] for row in decode(bytes(told.body), UsageAnswer).rows if row.jobs}
+        of_all = decode((await api.ask(everybody, encode(UsageRequest(by=("tenant",))))).data, Answer)
+        tenants = {row.group["tenant"] for row in decode(bytes(of_all.body), UsageAnswer).rows if row.jobs}
         assert tenants == {"acme", "other"}
     unit = GPU_UNITS * SECOND
     gpu = [row for row in answer.rows if row.key == "gpu"]

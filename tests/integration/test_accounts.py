@@ -238,12 +238,12 @@ async def test_a_node_answers_for_its_logs_and_hears_its_orders_only(core: Conne
     node, feed = await login("node-gpu01"), await login("feed")
     orders: asyncio.Queue[bytes] = asyncio.Queue()
 
-    async def heard(order: Msg) -> None:
+    async def receive(order: Msg) -> None:
         orders.put_nowait(order.data)
 
     await node.subscribe("hr.logs.gpu01", cb=_echo)
-    await node.subscribe("hr.orders.gpu01", cb=heard)
-    await node.subscribe("hr.orders.gpu02", cb=heard)  # not allowed: the server says so and nothing comes
+    await node.subscribe("hr.orders.gpu01", cb=receive)
+    await node.subscribe("hr.orders.gpu02", cb=receive)  # not allowed: the server says so and nothing comes
     await node.flush()
     assert (await feed.ask("hr.logs.gpu01", b"from 0")).data == b"hr.logs.gpu01: from 0"
     await feed.publish("hr.orders.gpu02", b"for the other")
@@ -256,11 +256,11 @@ async def test_the_feed_reaches_users_of_its_tenant(core: Connection, login: Log
     alice, feed = await login("acme-alice_feed"), await login("feed")
     facts: asyncio.Queue[str] = asyncio.Queue()
 
-    async def heard(fact: Msg) -> None:
+    async def receive(fact: Msg) -> None:
         facts.put_nowait(fact.subject)
 
-    await alice.subscribe("hr.feed.>", cb=heard)  # not allowed
-    await alice.subscribe("hr.feed.acme.>", cb=heard)
+    await alice.subscribe("hr.feed.>", cb=receive)  # not allowed
+    await alice.subscribe("hr.feed.acme.>", cb=receive)
     await alice.flush()
     await acknowledged(feed, "hr.feed.other.job.ended.a")
     await acknowledged(feed, "hr.feed.acme.job.ended.b")

@@ -59,14 +59,14 @@ class Provider:
     def issuers(self) -> str:
         """The file that makes its tokens good."""
         named = {"name": "corp", "issuer": self.issuer, "audience": "headrace", "jwks_uri": f"{self.issuer}/keys"}
-        said = {"algorithms": ["EdDSA"], "tenant": "acme", "handle_claim": "preferred_username", "membership": "claims"}
-        return json.dumps({"issuers": [named | said]})
+        fields = {"algorithms": ["EdDSA"], "tenant": "acme", "handle_claim": "preferred_username", "membership": "claims"}
+        return json.dumps({"issuers": [named | fields]})
 
     def token(self, handle: str, *groups: str, age: int = 60) -> str:
         begins = int(time.time()) - age
         claims = {"iss": self.issuer, "aud": "headrace", "sub": f"id-{handle}", "iat": begins, "exp": begins + 3_600}
-        said = {"preferred_username": handle, "groups": list(groups)}
-        return jwt.encode(claims | said, self.key, algorithm="EdDSA", headers={"kid": "k1"})
+        own = {"preferred_username": handle, "groups": list(groups)}
+        return jwt.encode(claims | own, self.key, algorithm="EdDSA", headers={"kid": "k1"})
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +99,9 @@ def test_a_set_of_documents_is_applied_whole_and_its_plan_can_be_read(api: Api) 
     plan = api.done("root", "POST", "/v1/documents:apply", changed | {"dry_run": True})
     assert (plan["lines"], "applied" in plan) == (["+ profile two", "~ policy acme/dev", "    limit.gpu: 4 -> 3"], False)
     broken = changed["documents"] | {"pools": [{"name": "x", "selector": {"site": "x"}, "capacity": {"gpus": 1}}]}
-    said = api.ask("root", "POST", "/v1/documents:apply", {"documents": broken})
-    assert (said.status, said.reason) == (400, "INVALID")
-    assert said.body["details"][1]["field_violations"][0]["field"] == "documents.pools[0].capacity.gpus"
+    response = api.ask("root", "POST", "/v1/documents:apply", {"documents": broken})
+    assert (response.status, response.reason) == (400, "INVALID")
+    assert response.body["details"][1]["field_violations"][0]["field"] == "documents.pools[0].capacity.gpus"
     assert api.ask("root", "GET", "/v1/profiles/two").status == 404
 
 
@@ -133,10 +133,10 @@ def test_a_tenant_has_profiles_of_its_own(api: Api) -> None:
 
 def test_a_stale_set_is_refused(api: Api) -> None:
     policy = DOCUMENTS["policies"][0]
-    said = api.ask(
+    response = api.ask(
         "root", "POST", "/v1/documents:apply", {"documents": {"policies": [policy]}, "revisions": {"policy/acme/dev": "1"}}
     )
-    assert (said.status, said.reason) == (409, "STALE")
+    assert (response.status, response.reason) == (409, "STALE")
 
 
 def test_an_object_is_made_read_changed_and_removed(api: Api) -> None:
@@ -159,9 +159,9 @@ def test_an_object_is_made_read_changed_and_removed(api: Api) -> None:
 
 
 def test_what_is_in_use_is_not_removed_but_by_a_mode(api: Api) -> None:
-    said = api.ask("root", "DELETE", "/v1/profiles/half")
-    assert (said.status, said.reason) == (400, "REFUSED")
-    assert "named by policy acme/dev" in said.body["message"]
+    response = api.ask("root", "DELETE", "/v1/profiles/half")
+    assert (response.status, response.reason) == (400, "REFUSED")
+    assert "named by policy acme/dev" in response.body["message"]
     frozen = api.done("root", "DELETE", "/v1/tenants/emca/policies/dev", mode="freeze")
     assert frozen["lines"] == ["~ policy emca/dev", "    closed: no -> freeze"]
     assert api.done("chief", "GET", "/v1/tenants/emca/queues/dev/half")["closed"] == "freeze"
@@ -189,9 +189,9 @@ def test_lists_come_in_pages_and_filtered(api: Api) -> None:
 
 def test_a_read_reflects_at_least_ones_own_write(api: Api) -> None:
     etag = api.done("root", "PATCH", "/v1/pools/hq", {"backfill_for": "11m"})["etag"]
-    said = api.ask("root", "GET", "/v1/pools/hq", min_sequence=etag)
-    assert int(said.headers["headrace-sequence"]) >= int(etag)
-    assert said.body["backfill_for"] == "11m"
+    response = api.ask("root", "GET", "/v1/pools/hq", min_sequence=etag)
+    assert int(response.headers["headrace-sequence"]) >= int(etag)
+    assert response.body["backfill_for"] == "11m"
     late = api.ask("root", "GET", "/v1/pools/hq", min_sequence="999999999")
     assert (late.status, late.reason) == (400, "NOT_THERE_YET")
 
@@ -393,9 +393,9 @@ def test_the_same_id_with_another_command_is_refused_and_nothing_of_the_request_
     known, fresh = {"id": new_job_id(), "command": ["true"]}, {"id": new_job_id(), "command": ["true"]}
     api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": [known]})
     for jobs in ([fresh, known | {"command": ["false"]}], [known | {"command": ["false"]}]):  # judged or not yet
-        said = api.ask("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": jobs, "wait": True})
-        assert (said.status, said.reason) == (409, "ID_REUSED")
-        assert said.body["details"][1]["field_violations"][0]["field"] == f"jobs[{len(jobs) - 1}].id"
+        response = api.ask("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": jobs, "wait": True})
+        assert (response.status, response.reason) == (409, "ID_REUSED")
+        assert response.body["details"][1]["field_violations"][0]["field"] == f"jobs[{len(jobs) - 1}].id"
     assert api.ask("alice", "GET", f"/v1/tenants/acme/jobs/{fresh['id']}").status == 404
     submit = ("submit", "--queue", "dev/half", "--id", known["id"], "--workdir", "", "--")
     assert api.run(*submit, "true", who="alice").strip() == known["id"]
@@ -409,8 +409,8 @@ def test_every_job_that_is_acknowledged_is_there_under_any_repetition(api: Api) 
     acknowledged: set[str] = set()
 
     def submit(*jobs: dict[str, object]) -> None:
-        said = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": jobs})
-        acknowledged.update(job["name"] for job in said["jobs"])
+        submitted = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": jobs})
+        acknowledged.update(job["name"] for job in submitted["jobs"])
 
     with ThreadPoolExecutor(30) as callers:
         for _ in range(2):
@@ -428,14 +428,14 @@ def test_a_service_account_submits_for_a_user_only_where_a_group_trusts_it(api: 
     assert job["user"] == "alice"
     (admitted, *_) = api.done("alice", "GET", f"/v1/{job['name']}/facts")["facts"]
     assert admitted["text"].endswith("submitted by acme.ci")  # both names are recorded
-    said = api.ask(
+    response = api.ask(
         "ci", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "user": "boss", "jobs": [{"command": ["true"]}]}
     )
-    assert said.status == 403
-    said = api.ask(
+    assert response.status == 403
+    response = api.ask(
         "alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "user": "ci", "jobs": [{"command": ["true"]}]}
     )
-    assert said.status == 403
+    assert response.status == 403
 
 
 def test_a_submit_that_is_only_tried_says_what_would_come_of_it_and_stores_nothing(api: Api) -> None:
@@ -624,8 +624,8 @@ def test_what_if_is_asked_of_the_real_history_by_the_provider_and_by_a_tenant_of
         ("root", dearer | {"since": "2999-01-01T00:00:00Z"}, 400),
         ("root", dearer | {"since": "yesterday"}, 400),
     ):
-        said = api.ask(who, "POST", "/v1/audit:whatif", body)
-        assert said.status == status, (who, body, said)
+        response = api.ask(who, "POST", "/v1/audit:whatif", body)
+        assert response.status == status, (who, body, response)
 
 
 MANY = {"submit": [{"name": "x", "queue": "dev/half", "user": "alice", "count": 100_000, "duration": "1m"}]}
@@ -707,15 +707,20 @@ def test_the_gateway_is_strict_and_speaks_like_the_api(api: Api) -> None:
         ("GET", "/v1/pools/%2e%2e%2fhq", None, 400),
         ("POST", "/v1/documents:apply", b'{"reason": "' + b"x" * (5 * 1024 * 1024) + b'"}', 413),
     ):
-        said = api.ask("root", verb, path, body)
-        assert said.status == status, (verb, path, said)
-        assert all((said.body["code"], said.body["message"], said.reason)), (verb, path, said)
-        assert ("allow" in said.headers) == (status == 405), (verb, path, said)
+        response = api.ask("root", verb, path, body)
+        assert response.status == status, (verb, path, response)
+        assert all((response.body["code"], response.body["message"], response.reason)), (verb, path, response)
+        assert ("allow" in response.headers) == (status == 405), (verb, path, response)
 
 
 def test_a_text_in_place_of_a_list_is_refused_with_the_way_out(api: Api) -> None:
-    said = api.ask("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": [{"command": "echo hello"}]})
-    assert (said.status, said.body["message"]) == (400, 'jobs.command: write a list such as ["echo", "hello"], not one value')
+    response = api.ask(
+        "alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": [{"command": "echo hello"}]}
+    )
+    assert (response.status, response.body["message"]) == (
+        400,
+        'jobs.command: write a list such as ["echo", "hello"], not one value',
+    )
 
 
 def test_it_describes_itself_to_all_callers_and_tells_the_caller_who_they_are(api: Api) -> None:
@@ -742,20 +747,20 @@ def test_whatever_is_asked_the_answer_is_one_of_the_documents(api: Api) -> None:
     @settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(callers, maker.requests())
     def ask(who: str, request: Request) -> None:
-        said = api.ask(who, request.verb, request.path, request.body, **request.query)
-        assert said.status < 500, (request, said)
-        if said.status >= 400:
-            assert {"code", "message"} <= said.body.keys(), (request, said)
+        response = api.ask(who, request.verb, request.path, request.body, **request.query)
+        assert response.status < 500, (request, response)
+        if response.status >= 400:
+            assert {"code", "message"} <= response.body.keys(), (request, response)
             return
         (operation,) = [
             found for (verb, path), found in operations.items() if verb == request.verb and maker.is_path(path, request.path)
         ][:1]
         content = operation["responses"]["200"]["content"]
         if "application/json" not in content:  # a file of the page
-            assert isinstance(said.body, bytes), (request, said)
+            assert isinstance(response.body, bytes), (request, response)
             return
         schema = content["application/json"]["schema"]
-        assert maker.schema_errors(said.body, schema) == [], (request, said)
+        assert maker.schema_errors(response.body, schema) == [], (request, response)
 
     ask()
 

@@ -33,7 +33,7 @@ STREAMS_API = (
     *("DIRECT.GET.LEDGER", "CONSUMER.CREATE.LEDGER.x", "CONSUMER.DURABLE.CREATE.LEDGER.x", "CONSUMER.MSG.NEXT.LEDGER.x"),
     *("STREAM.PURGE.SUBMIT", "STREAM.MSG.GET.FEED", "META.LEADER.STEPDOWN", "STREAM.LEADER.STEPDOWN.LEDGER"),
 )
-SAID: dict[str, tuple[str, ...]] = {
+FORBIDDEN_TO_PUBLISH: dict[str, tuple[str, ...]] = {
     "alice": (
         *("hr.submit.acme.bob.rnd.one", "hr.submit.other.alice.rnd.one", f"hr.cancel.acme.bob.{JOB}"),
         *(f"hr.cancel.other.alice.{JOB}", f"hr.requeue.acme.bob.{JOB}", f"hr.requeue.other.alice.{JOB}"),
@@ -92,7 +92,7 @@ SAID: dict[str, tuple[str, ...]] = {
 }
 """By whom, and where they must not speak."""
 
-HEARD: dict[str, tuple[str, ...]] = {
+FORBIDDEN_TO_SUBSCRIBE: dict[str, tuple[str, ...]] = {
     "alice": (
         *(
             ">",
@@ -137,14 +137,14 @@ async def people(here: Site) -> dict[str, tuple[str, str]]:
 
 
 async def test_no_user_publishes_to_subjects_of_others(tmp_path: Path) -> None:
-    assert sum(map(len, SAID.values())) >= 60
+    assert sum(map(len, FORBIDDEN_TO_PUBLISH.values())) >= 60
     async with site(tmp_path) as here:
         before = await here.ledger.tip()
         done = []
         for who, (name, token) in (await people(here)).items():
             connection = await here.enter(name, token)
             before = await here.ledger.tip()
-            for subject in SAID[who]:
+            for subject in FORBIDDEN_TO_PUBLISH[who]:
                 with suppress(LogRefused):
                     done.append((who, subject, (await connection.ask(subject, b"{}")).data))
             assert connection.is_connected
@@ -166,13 +166,15 @@ async def test_no_user_listens_to_subjects_of_others(tmp_path: Path) -> None:
                 here.server.url, user=name, password=token, inbox_prefix=inbox_prefix(name, token), error_cb=complain
             )
             try:
-                for subject in HEARD.get(who, ()):
+                for subject in FORBIDDEN_TO_SUBSCRIBE.get(who, ()):
                     await client.subscribe(subject)
-                await here.until(lambda who=who, complaints=complaints: len(complaints) >= len(HEARD.get(who, ())))
+                await here.until(
+                    lambda who=who, complaints=complaints: len(complaints) >= len(FORBIDDEN_TO_SUBSCRIBE.get(who, ()))
+                )
             finally:
                 await client.close()
-            told = {line.rpartition("to ")[2].strip('"') for line in complaints}
-            assert told == {subject.lower() for subject in HEARD.get(who, ())}
+            refused = {line.rpartition("to ")[2].strip('"') for line in complaints}
+            assert refused == {subject.lower() for subject in FORBIDDEN_TO_SUBSCRIBE.get(who, ())}
 
 
 async def test_a_users_token_for_an_administrators_handle_does_not_hear_what_the_administrator_is_answered(
@@ -337,18 +339,18 @@ async def test_a_reader_that_does_not_read_does_not_hold_up_the_others(tmp_path:
         while b"PONG" not in await reader.readline():
             pass
         feed = await here.login("feed")
-        heard = asyncio.Event()
+        received = asyncio.Event()
 
-        async def hear(_message: Any) -> None:
-            heard.set()
+        async def receive(_message: Any) -> None:
+            received.set()
 
         bob = await here.listener("bob")
-        await bob.subscribe("hr.feed.acme.job.last.x", cb=hear)
+        await bob.subscribe("hr.feed.acme.job.last.x", cb=receive)
         await bob.flush()
         for number in range(64):
             await feed.ask(f"hr.feed.acme.job.n{number}.x", b"x" * 512 * 1024)
         await feed.ask("hr.feed.acme.job.last.x", b"{}")
-        await asyncio.wait_for(heard.wait(), PATIENCE)
+        await asyncio.wait_for(received.wait(), PATIENCE)
         writer.close()
 
 

@@ -76,13 +76,13 @@ CROSSING: dict[str, tuple[str, str, object]] = {
 @pytest.mark.parametrize("who", ["alice", "boss", "node"])
 def test_no_user_reaches_into_another_tenant_or_the_providers_things(api: Api, who: str) -> None:
     (job,) = [one["name"].rpartition("/")[2] for one in api.done("eve", "GET", f"/v1/{NAME}/jobs")["jobs"]]
-    told = {}
+    leaked = {}
     for what, (verb, path, body) in CROSSING.items():
-        said = api.ask(who, verb, path.replace("JOB", job), body)
-        if said.status not in (403, 404):
-            told[what] = said
-        assert "eve" not in json.dumps(said.body), what
-    assert told == {}
+        response = api.ask(who, verb, path.replace("JOB", job), body)
+        if response.status not in (403, 404):
+            leaked[what] = response
+        assert "eve" not in json.dumps(response.body), what
+    assert leaked == {}
     assert api.done("root", "GET", f"/v1/{NAME}/jobs/{job}")["state"] == "running"
 
 
@@ -174,9 +174,9 @@ def test_no_path_leads_elsewhere(api: Api, path: str) -> None:
     ids=str,
 )
 def test_no_page_is_too_large_and_no_filter_too_deep(api: Api, query: dict[str, Any]) -> None:
-    said = api.ask("alice", "GET", "/v1/tenants/acme/jobs", **query)
-    assert said.status == 400 or (said.status == 200 and query == {"page_size": 2**31 - 1})
-    assert "eve" not in json.dumps(said.body)
+    response = api.ask("alice", "GET", "/v1/tenants/acme/jobs", **query)
+    assert response.status == 400 or (response.status == 200 and query == {"page_size": 2**31 - 1})
+    assert "eve" not in json.dumps(response.body)
 
 
 BODIES = {
@@ -230,13 +230,13 @@ async def test_no_payload_on_the_bus_ends_a_service_and_the_next_good_job_runs(a
     await nats.connect(url, user="acme_alice", password=api.tokens["alice"], inbox_prefix=inbox_prefix("", api.tokens["alice"]))
     try:
         for payload in HOSTILE:
-            said = payload.replace(b"JOB", new_job_id().encode())
+            request = payload.replace(b"JOB", new_job_id().encode())
             for subject in (
                 "hr.submit.acme.alice.dev.half",
                 "hr.submit.acme.alice.no-such.queue",
                 f"hr.cancel.acme.alice.{new_job_id()}",
             ):
-                await nats.request(subject, said, PATIENCE)
+                await nats.request(subject, request, PATIENCE)
         await nats.request("hr.cancel.acme.alice.no-ulid", b"{}", PATIENCE)
     finally:
         await nats.close()
@@ -279,9 +279,9 @@ async def test_the_id_of_another_users_job_makes_no_second_job_that_its_name_cou
     job = new_job_id()
     submission = {"queue": "dev/half", "jobs": [{"id": job, "command": ["sleep", "600"]}], "wait": True}
     (hers,) = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", submission)["jobs"]
-    said = api.ask("boss", "POST", "/v1/tenants/acme/jobs:submit", submission)
-    assert (said.status, said.reason) == (409, "ID_REUSED")
-    assert "names a job of somebody else in this tenant" in said.body["message"]
+    response = api.ask("boss", "POST", "/v1/tenants/acme/jobs:submit", submission)
+    assert (response.status, response.reason) == (409, "ID_REUSED")
+    assert "names a job of somebody else in this tenant" in response.body["message"]
     url = json.loads((api.data / "endpoint.json").read_text())["url"]
     nats = Client()
     await nats.connect(url, user="acme_boss", password=api.tokens["boss"], inbox_prefix=inbox_prefix("", api.tokens["boss"]))

@@ -59,33 +59,33 @@ QUESTION = "hr.submit.acme.alice.rnd.one"
 INTO_THE_FEED = "hr.feed.acme.job.ended.x"
 
 
-class Heard:
+class Received:
     """The bytes that arrive on the subscriptions of connections."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self.last = 0
 
-    async def hear(self, message: Any) -> None:
+    async def receive(self, message: Any) -> None:
         self.bytes += len(message.data)
         self.last += message.subject == "hr.feed.acme.job.last.x"
 
     async def subscribe(self, connection: Any, subject: str, times: int) -> None:
         for _ in range(times):
-            await connection.subscribe(subject, cb=self.hear)
+            await connection.subscribe(subject, cb=self.receive)
         await connection.flush()
 
 
-@pytest.mark.parametrize(("level", "times", "heard"), [(1, 50, 200), (2, FEED_SUBSCRIPTIONS, 0)])
+@pytest.mark.parametrize(("level", "times", "delivered"), [(1, 50, 200), (2, FEED_SUBSCRIPTIONS, 0)])
 async def test_a_reply_subject_in_the_feed_delivers_no_answer_to_those_who_hear_it(
-    tmp_path: Path, level: int, times: int, heard: int
+    tmp_path: Path, level: int, times: int, delivered: int
 ) -> None:
     """At level 1 it still does, to one's own tenant, because clients of 0.1.0 hear the feed where they ask."""
     async with site(tmp_path, level=level) as here:
         token, feed = await here.token("alice"), await here.login("feed")
         alice = await here.enter("acme_alice", token)
         listener = await here.enter("acme_alice" if level == 1 else "acme_alice_feed", token)
-        counted = Heard()
+        counted = Received()
         await counted.subscribe(listener, "hr.feed.acme.>", times)
         size = len((await alice.ask(QUESTION, b"{}")).data)
         for _ in range(4):
@@ -93,27 +93,27 @@ async def test_a_reply_subject_in_the_feed_delivers_no_answer_to_those_who_hear_
         await alice.ask(QUESTION, b"{}")  # answered in order: the four have been answered before
         await feed.ask("hr.feed.acme.job.last.x", b"")
         await here.until(lambda: counted.last == times)
-        assert counted.bytes == heard * size
+        assert counted.bytes == delivered * size
 
 
 async def test_a_client_of_release_0_1_0_hears_the_feed_where_it_asks_until_the_level_is_raised(tmp_path: Path) -> None:
     async with site(tmp_path, level=1) as here:
-        alice, feed, counted = await here.user("alice"), await here.login("feed"), Heard()
+        alice, feed, counted = await here.user("alice"), await here.login("feed"), Received()
         await counted.subscribe(alice, "hr.feed.acme.>", 1)
         await feed.ask(INTO_THE_FEED, b"12345")
         await here.until(lambda: counted.bytes == 5)
         assert json.loads((await alice.ask("hr.submit.acme.alice.rnd.one", b"{}")).data)["stream"] == "SUBMIT"
-        listener, heard = await here.listener("alice"), Heard()  # and one of release 0.2.0 on its second connection
-        await heard.subscribe(listener, "hr.feed.acme.>", 1)
+        listener, older = await here.listener("alice"), Received()  # and one of release 0.2.0 on its second connection
+        await older.subscribe(listener, "hr.feed.acme.>", 1)
         await feed.ask(INTO_THE_FEED, b"12345")
-        await here.until(lambda: heard.bytes == 5)
+        await here.until(lambda: older.bytes == 5)
 
 
 async def test_the_owner_hears_the_feed_with_clients_of_both_releases(tmp_path: Path) -> None:
     async with site(tmp_path) as here:
         feed = await here.login("feed")
         for name in ("owner", "owner_feed"):
-            owner, counted = await here.login(name), Heard()
+            owner, counted = await here.login(name), Received()
             await counted.subscribe(owner, "hr.feed.>", 1)
             await feed.ask(INTO_THE_FEED, b"12345")
             await here.until(lambda counted=counted: counted.bytes == 5)
@@ -138,8 +138,8 @@ async def test_an_answer_is_published_in_no_stream_and_as_no_other_users_request
             ):
                 await alice.publish(subject, b"{}", reply=reply)
         assert json.loads((await alice.ask("hr.submit.acme.alice.rnd.one", b"{}")).data) == {"stream": "SUBMIT", "seq": 1}
-        told = json.loads((await here.core.ask("$JS.API.STREAM.INFO.SUBMIT", b'{"subjects_filter": ">"}')).data)["state"]
-        assert (told["subjects"], told["messages"]) == ({"hr.submit.acme.alice.rnd.one": 10}, 10)
+        info = json.loads((await here.core.ask("$JS.API.STREAM.INFO.SUBMIT", b'{"subjects_filter": ">"}')).data)["state"]
+        assert (info["subjects"], info["messages"]) == ({"hr.submit.acme.alice.rnd.one": 10}, 10)
         assert await here.ledger.tip() == before
         assert admission.is_connected
 
@@ -155,18 +155,18 @@ async def test_a_connection_that_hears_the_feed_asks_nothing_and_hears_no_other_
         ):
             with pytest.raises(LogRefused):
                 await listener.ask(subject, b"{}")
-        heard: list[str] = []
+        subjects: list[str] = []
 
-        async def hear(message: Any) -> None:
-            heard.append(message.subject)
+        async def receive(message: Any) -> None:
+            subjects.append(message.subject)
 
         for subject in ("hr.feed.>", "hr.feed.other.>", ">", "_INBOX.>"):
             with suppress(Exception):
-                await listener.subscribe(subject, cb=hear)
-        await listener.subscribe("hr.feed.acme.>", cb=hear)
+                await listener.subscribe(subject, cb=receive)
+        await listener.subscribe("hr.feed.acme.>", cb=receive)
         await listener.flush()
         feed = await here.login("feed")
         for subject in ("hr.feed.other.job.ended.x", "hr.feed.acme.job.ended.x"):
             await feed.ask(subject, b"{}")
-        await here.until(lambda: heard)
-        assert heard == ["hr.feed.acme.job.ended.x"]
+        await here.until(lambda: subjects)
+        assert subjects == ["hr.feed.acme.job.ended.x"]

@@ -86,8 +86,8 @@ CASES: dict[str, tuple[str, str, bytes, StatusCode]] = {
 @pytest.mark.parametrize("case", CASES)
 async def test_what_may_not_be_is_refused_and_the_next_is_served(api: Api, channel: grpc.aio.Channel, case: str) -> None:
     who, path, payload, code = CASES[case]
-    said = await refused(bare(channel, path)(payload, metadata=shown(api, who), timeout=PATIENCE))
-    assert said in (code, StatusCode.NOT_FOUND) if code is StatusCode.UNIMPLEMENTED else said is code
+    code_found = await refused(bare(channel, path)(payload, metadata=shown(api, who), timeout=PATIENCE))
+    assert code_found in (code, StatusCode.NOT_FOUND) if code is StatusCode.UNIMPLEMENTED else code_found is code
     await is_served(api, channel)
 
 
@@ -105,11 +105,11 @@ METADATA: dict[str, tuple[tuple[str, Any], ...]] = {
 @pytest.mark.parametrize("case", METADATA)
 async def test_metadata_alone_identifies_no_caller(api: Api, channel: grpc.aio.Channel, case: str) -> None:
     token = api.tokens["alice"]
-    said = [
+    metadata = [
         (key, value.replace(b"TOKEN", token.encode()) if isinstance(value, bytes) else value.replace("TOKEN", token))
         for key, value in METADATA[case]
     ]
-    code = await refused(bare(channel, ME)(b"", metadata=said, timeout=PATIENCE))
+    code = await refused(bare(channel, ME)(b"", metadata=metadata, timeout=PATIENCE))
     assert code in (StatusCode.UNAUTHENTICATED, StatusCode.RESOURCE_EXHAUSTED, StatusCode.INTERNAL, StatusCode.UNAVAILABLE)
     await is_served(api, channel)
 

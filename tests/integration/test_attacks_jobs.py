@@ -90,18 +90,18 @@ def test_a_job_of_an_installation_that_root_started_is_unknown_there(machine: Ma
     local = Path(json.loads((machine.data / "endpoint.json").read_text())["local"])
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (local, local.parent)]
     assert modes == [0o600, 0o700]
-    said = {}
+    output = {}
     for user in ("alice", "bob"):
         job = machine.done(
             *("submit", "--queue", "rnd/one", "--user", user, "--env", f"DATA={machine.data}"),
             *("--env", f"SOCKETS={local.parent}"),
             *("--env", f"PYTHON={sys.executable}", "--wait", "--", "sh", "-c", LOOK),
         ).split()[0]
-        said[user] = machine.done("logs", "--user", user, job).splitlines()
-    uids = {user: int(lines[0].split()[1]) for user, lines in said.items()}
+        output[user] = machine.done("logs", "--user", user, job).splitlines()
+    uids = {user: int(lines[0].split()[1]) for user, lines in output.items()}
     assert uids["alice"] != uids["bob"]
     assert all(FIRST <= uid < FIRST + COUNT for uid in uids.values())
-    for user, lines in said.items():
+    for user, lines in output.items():
         assert lines == [f"uid {uids[user]} {uids[user]} {uids[user]}", "capabilities 0000000000000000", "done"]
     token = machine.done("token", "create", "--user", "alice").strip()
     assert token.count(".") == 2

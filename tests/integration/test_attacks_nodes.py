@@ -48,8 +48,8 @@ def test_a_nodes_token_is_believed_as_far_as_it_was_made_for_and_an_operator_app
     token = api.run("token", "create", "--node", "liar", "--labels", "rack=r7", "--gpus", "1").strip()
     process = executor(api, "liar", token, "--labels", "site=hq,rack=r7", "--devices", "sim:64xH100-80GB")
     try:
-        said = until(lambda: node(api, "liar"))
-        assert (said["pool"], said["gpus"], said["unapproved"]) == (
+        shown = until(lambda: node(api, "liar"))
+        assert (shown["pool"], shown["gpus"], shown["unapproved"]) == (
             "",
             1,
             ["site=hq", "64 GPUs (1 approved)", "isolation simulated (none approved)"],
@@ -61,8 +61,8 @@ def test_a_nodes_token_is_believed_as_far_as_it_was_made_for_and_an_operator_app
             "liar: labels: rack=r7 -> rack=r7,site=hq",
             "liar: gpus: 1 -> 2",
         ]
-        said = until(lambda: node(api, "liar") if node(api, "liar")["gpus"] == 2 else None)
-        assert (said["pool"], said["unapproved"]) == ("hq", ["64 GPUs (2 approved)", "isolation simulated (none approved)"])
+        shown = until(lambda: node(api, "liar") if node(api, "liar")["gpus"] == 2 else None)
+        assert (shown["pool"], shown["unapproved"]) == ("hq", ["64 GPUs (2 approved)", "isolation simulated (none approved)"])
         api.done("root", "POST", "/v1/nodes/liar:approve", {"reason": "a test"})
         assert until(lambda: node(api, "liar")["gpus"] == 64)
         assert node(api, "liar")["unapproved"] == []
@@ -75,9 +75,9 @@ def test_a_nodes_token_is_believed_as_far_as_it_was_made_for_and_an_operator_app
 
 def test_a_node_that_is_called_otherwise_than_its_token_does_not_start(api: Api) -> None:
     process = executor(api, "gpu01", api.run("token", "create", "--node", "gpu02").strip(), "--devices", "none")
-    said = process.communicate(timeout=PATIENCE)[1].decode().splitlines()
+    printed = process.communicate(timeout=PATIENCE)[1].decode().splitlines()
     complaint = "this node is called gpu01, and the token in HEADRACE_NATS_PASSWORD is of node gpu02: say --name gpu02"
-    assert (process.returncode, said[-1]) == (2, f"headrace node: error: argument --name: {complaint}")
+    assert (process.returncode, printed[-1]) == (2, f"headrace node: error: argument --name: {complaint}")
 
 
 async def test_a_node_that_floods_the_ledger_is_disconnected_within_a_moment_and_kept_out_until_an_operator_lets_it_in(

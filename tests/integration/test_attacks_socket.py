@@ -100,12 +100,12 @@ def test_roles_decide_alike_on_both_ways_in(api: Api, who: str) -> None:
         tenant = "emca" if who == "eve" else "acme"
         role = "--service-account" if who == "ci" else "--user"
         api.tokens[who] = api.run("token", "create", role, who, "--tenant", tenant).strip()
-    said = [
+    addresses = [
         (ask(api, api.tokens[who], path, local=True, verb=verb), ask(api, api.tokens[who], path, local=False, verb=verb))
         for verb, path in ROLES
     ]
-    assert [local for local, _ in said] == [remote for _, remote in said]
-    seen = {path: local[0] for (_, path), (local, _) in zip(ROLES, said, strict=True)}
+    assert [local for local, _ in addresses] == [remote for _, remote in addresses]
+    seen = {path: local[0] for (_, path), (local, _) in zip(ROLES, addresses, strict=True)}
     provider = who in ("viewer", "root")
     assert seen["/v1/tenants/emca/jobs"] == (200 if provider or who == "eve" else 403)
     assert seen["/v1/usage"] == seen["/v1/audit/lines"] == seen["/v1/audit/records?exact=true"] == (200 if provider else 403)

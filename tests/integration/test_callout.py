@@ -36,18 +36,18 @@ async def test_people_service_accounts_and_nodes_are_let_in_as_what_they_are(tmp
         assert (await acknowledged(ci, "hr.submit.acme.ci.rnd.one"))["stream"] == "SUBMIT"
         assert (await acknowledged(admin, "hr.submit.acme.bob.rnd.one"))["stream"] == "SUBMIT"
         assert (await acknowledged(node, "hr.ledger.node.gpu01"))["stream"] == "LEDGER"
-        heard: asyncio.Queue[str] = asyncio.Queue()
+        subjects: asyncio.Queue[str] = asyncio.Queue()
 
-        async def hear(message: Any) -> None:
-            heard.put_nowait(message.subject)
+        async def receive(message: Any) -> None:
+            subjects.put_nowait(message.subject)
 
         listener = await here.listener("alice")
-        await listener.subscribe("hr.feed.acme.>", cb=hear)
+        await listener.subscribe("hr.feed.acme.>", cb=receive)
         await listener.flush()
         feed = await here.login("feed")
         await acknowledged(feed, "hr.feed.other.job.ended.x")
         await acknowledged(feed, "hr.feed.acme.job.ended.x")
-        assert await asyncio.wait_for(heard.get(), PATIENCE) == "hr.feed.acme.job.ended.x"
+        assert await asyncio.wait_for(subjects.get(), PATIENCE) == "hr.feed.acme.job.ended.x"
 
 
 async def test_a_revocation_throws_out_who_is_there_and_lets_them_in_no_more(tmp_path: Path) -> None:

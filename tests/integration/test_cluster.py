@@ -80,12 +80,12 @@ def three_servers(tmp_path: Path) -> Iterator[dict[str, OneOfThree]]:
         yield servers
 
 
-async def asked(connection: Nats, subject: str, said: bytes, headers: dict[str, str] | None = None) -> dict[str, object]:
+async def asked(connection: Nats, subject: str, payload: bytes, headers: dict[str, str] | None = None) -> dict[str, object]:
     """The answer; asked again while no answer comes, or the servers have not found each other."""
     async with asyncio.timeout(PATIENCE):
         while True:
             with suppress(errors.TimeoutError, errors.NoRespondersError):
-                answer = json.loads((await connection.request(subject, said, timeout=5, headers=headers)).data)
+                answer = json.loads((await connection.request(subject, payload, timeout=5, headers=headers)).data)
                 if answer.get("error", {}).get("code") != 503:
                     return answer
 
@@ -119,17 +119,17 @@ async def test_snapshots_are_away_while_one_server_waits_for_the_others_and_read
         for server in three_servers.values():
             server.kill()
         first.start()
-        said = await said_of_itself(objects)
+        error = await unavailable_error(objects)
         for server in others:
             server.start()
         found = await retrying(lambda: objects.get("fold"))
     finally:
         await connection.close()
 
-    assert (said, found) == (f"{SNAPSHOT_STREAM}: JetStream system temporarily unavailable (10008)", b"a state")
+    assert (error, found) == (f"{SNAPSHOT_STREAM}: JetStream system temporarily unavailable (10008)", b"a state")
 
 
-async def said_of_itself(objects: JetStreamObjects) -> str:
+async def unavailable_error(objects: JetStreamObjects) -> str:
     """What a server answers that knows it has no leader; until it does, it is silent."""
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -148,9 +148,9 @@ class Counted:
         self._honest, self._failure = honest, failure
         self.failed = 0
 
-    async def __call__(self, *said: Any, **more: Any) -> Any:
+    async def __call__(self, *arguments: Any, **more: Any) -> Any:
         try:
-            return await self._honest(*said, **more)
+            return await self._honest(*arguments, **more)
         except self._failure:
             self.failed += 1
             raise
@@ -201,7 +201,7 @@ async def test_feed_that_two_of_three_servers_cannot_agree_on_is_made_anew_and_t
 ) -> None:
     monkeypatch.setattr(leaderless_stream, "WAITS_FOR", 2.0)
     connection = await connect(",".join(server.address for server in three_servers.values()))
-    feed, said = JetStreamLog(connection, FEED_STREAM), list[str]()
+    feed, messages = JetStreamLog(connection, FEED_STREAM), list[str]()
     publisher = Publisher(connection, feed)
     publisher.begin(0)
     tasks = [asyncio.create_task(publisher.run())]
@@ -216,9 +216,9 @@ async def test_feed_that_two_of_three_servers_cannot_agree_on_is_made_anew_and_t
         three_servers[led.leader].start()
         await until(connection, LEDGER_STREAM, lambda led: bool(led.leader))
         publisher.put([news(2)])
-        tasks.append(asyncio.create_task(Leaderless(connection, 3, said.append).watch()))
+        tasks.append(asyncio.create_task(Leaderless(connection, 3, messages.append).watch()))
         await until(connection, FEED_STREAM, lambda led: bool(led.leader) and publisher.published == 2)
-        told = [await retrying(lambda: feed.get(1)), await retrying(feed.tip)]
+        stored = [await retrying(lambda: feed.get(1)), await retrying(feed.tip)]
         three_servers[away].start()
         await until(connection, FEED_STREAM, lambda led: len([one for one in led.replicas or () if one.current]) == 2)
     finally:
@@ -226,7 +226,7 @@ async def test_feed_that_two_of_three_servers_cannot_agree_on_is_made_anew_and_t
             task.cancel()
         await connection.close()
 
-    assert (said, told[0] and told[0].subject, told[1]) == ([MADE_ANEW], news(2).subject, 1)
+    assert (messages, stored[0] and stored[0].subject, stored[1]) == ([MADE_ANEW], news(2).subject, 1)
 
 
 def news(sequence: int) -> FeedMessage:

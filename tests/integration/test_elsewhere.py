@@ -58,8 +58,8 @@ def test_the_administrator_of_a_tenant_makes_lists_and_revokes_its_tokens_by_com
 
 
 def test_a_person_with_a_token_submits_looks_and_reads(away: Api) -> None:
-    said = run(away, "submit", "--queue", "dev/half", "--name", "hello", "--wait", "--", "echo", "hello", who="alice")
-    assert said.splitlines()[1:] == ["hello"]
+    output = run(away, "submit", "--queue", "dev/half", "--name", "hello", "--wait", "--", "echo", "hello", who="alice")
+    assert output.splitlines()[1:] == ["hello"]
     assert run(away, "logs", "hello", who="alice") == "hello\n"
 
 
@@ -80,9 +80,9 @@ def test_the_example_for_a_plain_nats_client_submits_and_hears_how_a_job_ended(
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     job, fact = done.stdout.splitlines()
-    told = json.loads(fact)
+    published = json.loads(fact)
     kind, fields = expected
-    assert (told["type"], told["job"], {key: told[key] for key in fields}) == (kind, f"acme.alice.{job}", fields)
+    assert (published["type"], published["job"], {key: published[key] for key in fields}) == (kind, f"acme.alice.{job}", fields)
 
 
 def test_the_prefix_of_answers_is_what_the_page_computes_in_a_shell(api: Api) -> None:

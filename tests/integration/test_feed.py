@@ -25,14 +25,14 @@ from tests.integration.writers import Writers, job
 from tests.patience import PATIENCE
 
 
-class Heard:
+class Received:
     """What a login has heard on a subject. `until` waits for a message that passes."""
 
     def __init__(self):
         self.messages = []
         self._news = asyncio.Event()
 
-    async def hear(self, message):
+    async def receive(self, message):
         self.messages.append(message)
         self._news.set()
 
@@ -47,10 +47,10 @@ class Heard:
 
 
 async def listen(connection, subject):
-    heard = Heard()
-    await connection.subscribe(subject, cb=heard.hear)
+    received = Received()
+    await connection.subscribe(subject, cb=received.receive)
     await connection.flush()
-    return heard
+    return received
 
 
 @pytest.fixture
@@ -95,20 +95,20 @@ async def answered(connection, subject):
 
 async def test_a_grant_reaches_its_node_with_the_text_opened_and_its_tenant_without(login, writers, keyring, feed):
     pushed = await listen(await login("node-gpu01"), orders("gpu01"))
-    told = await listen(await login("acme-alice_feed"), "hr.feed.acme.>")
+    published = await listen(await login("acme-alice_feed"), "hr.feed.acme.>")
     foreign = await listen(await login("node-gpu02"), orders("gpu02"))
     await writers.admit(keyring, 1)
     sequence = await writers.grant(1)
     push = decode((await pushed.until(lambda _: True)).data, Orders)
     assert (push.node, push.number, push.through) == ("gpu01", 1, sequence)
     assert [(start.lease, start.command) for start in push.starts] == [(f"{job(1)}/1/0", ("train", "1"))]
-    message = await told.until(lambda message: ".lease.granted." in message.subject)
+    message = await published.until(lambda message: ".lease.granted." in message.subject)
     assert json.loads(message.data)["sequence"] == sequence
-    assert [message.subject.rpartition(".")[0] for message in told.messages[:2]] == [
+    assert [message.subject.rpartition(".")[0] for message in published.messages[:2]] == [
         "hr.feed.acme.job.admitted",
         "hr.feed.acme.lease.granted",
     ]
-    assert not [message for message in told.messages if b"train" in message.data]
+    assert not [message for message in published.messages if b"train" in message.data]
     assert foreign.messages == []
 
 
@@ -128,9 +128,9 @@ async def test_a_node_asks_for_all_it_should_be_running(login, writers, keyring,
 
 async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told(nats_server, login, writers, keyring, feed):
     node, listener = await login("node-gpu01"), await login("acme-alice_feed")
-    pushed, told = await listen(node, orders("gpu01")), await listen(listener, "hr.feed.acme.>")
+    pushed, published = await listen(node, orders("gpu01")), await listen(listener, "hr.feed.acme.>")
     await writers.admit(keyring, 1)
-    await told.until(lambda message: ".job.admitted." in message.subject)
+    await published.until(lambda message: ".job.admitted." in message.subject)
     nats_server.kill()
     nats_server.start()
 
@@ -151,7 +151,7 @@ async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told
     await retrying(lambda: writers.grant(1))
     push = decode((await pushed.until(lambda _: True)).data, Orders)
     assert [start.lease for start in push.starts] == [f"{job(1)}/1/0"]
-    await told.until(lambda message: ".lease.granted." in message.subject)
+    await published.until(lambda message: ".lease.granted." in message.subject)
 
 
 async def test_the_process_starts_answers_and_stops_when_asked(nats_server, login, writers, keyring, tmp_path):
@@ -175,8 +175,8 @@ async def test_the_process_starts_answers_and_stops_when_asked(nats_server, logi
         assert [start.command for start in answer.starts] == [("train", "1")]
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(PATIENCE):
-            _, said = await process.communicate()
-        assert process.returncode == 0, said.decode()
+            _, errors = await process.communicate()
+        assert process.returncode == 0, errors.decode()
     finally:
         if process.returncode is None:
             process.kill()

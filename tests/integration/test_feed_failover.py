@@ -76,14 +76,14 @@ async def test_feed_goes_on_within_seconds_with_everything_in_order_and_nothing_
     for name, decides in zip(NAMES, (1, 0), strict=True):
         two.start(name)
         await two.until(name, decides)
-    heard = Counter[tuple[int, int]]()
+    deliveries = Counter[tuple[int, int]]()
 
-    async def hear(message):
+    async def receive(message):
         body = json.loads(message.data)
-        heard[body["sequence"], body["number"]] += 1
+        deliveries[body["sequence"], body["number"]] += 1
 
     alice = await login("acme-alice_feed")
-    await alice.subscribe("hr.feed.acme.>", cb=hear)
+    await alice.subscribe("hr.feed.acme.>", cb=receive)
     await alice.flush()
     for number in range(1, JOBS + 1):
         await writers.admit(keyring, number)
@@ -100,17 +100,19 @@ async def test_feed_goes_on_within_seconds_with_everything_in_order_and_nothing_
         answer = decode((await node.ask(node_query("gpu01"))).data, NodeAnswer)
     assert [(start.job, start.command) for start in answer.starts] == [(job(1), ("train", "1"))]
 
-    told = await facts_on(feed)
+    published = await facts_on(feed)
     async with asyncio.timeout(PATIENCE):
-        while not any(".lease.granted." in subject for subject, _ in told):
+        while not any(".lease.granted." in subject for subject, _ in published):
             await asyncio.sleep(0.05)
-            told = await facts_on(feed)
-    places = [(body["sequence"], body["number"]) for _, body in told]
+            published = await facts_on(feed)
+    places = [(body["sequence"], body["number"]) for _, body in published]
     assert places == sorted(set(places))
-    assert [body["job"] for subject, body in told if ".job.admitted." in subject] == [
+    assert [body["job"] for subject, body in published if ".job.admitted." in subject] == [
         job(number) for number in range(1, JOBS + 1)
     ]
-    assert heard.keys() >= {place for place, (subject, _) in zip(places, told, strict=True) if ".queue.head." not in subject}
+    assert deliveries.keys() >= {
+        place for place, (subject, _) in zip(places, published, strict=True) if ".queue.head." not in subject
+    }
 
     two.processes["feed"].wait(PATIENCE)
     two.start("feed")

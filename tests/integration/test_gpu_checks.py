@@ -28,5 +28,7 @@ def test_the_checks_for_real_gpus_pass_where_a_mock_can_tell(machine: Machine) -
 def test_the_check_of_suspension_passes_with_a_driver_that_can_move_processes(machine: Machine, tmp_path: Path) -> None:
     machine.reset(1, "NVIDIA H200", 143_771)
     libraries = f"{mock_cuda.build(tmp_path)}:{machine.libraries}"
-    said = play(machine, "tests/gpu/test_suspending.py", "-k", "1024", LD_LIBRARY_PATH=libraries, MOCK_CUDA_STATE=str(tmp_path))
-    assert "1 passed" in said
+    output = play(
+        machine, "tests/gpu/test_suspending.py", "-k", "1024", LD_LIBRARY_PATH=libraries, MOCK_CUDA_STATE=str(tmp_path)
+    )
+    assert "1 passed" in output

@@ -144,18 +144,18 @@ async def test_a_gpu_that_fails_is_drained_by_a_fact_and_the_job_on_it_is_lost(n
 
 
 async def test_what_devices_and_leases_do_is_told_while_it_happens(node, feed, machine) -> None:
-    heard: list[Samples] = []
+    samples: list[Samples] = []
 
-    async def hear(message: Any) -> None:
-        heard.append(decode(message.data, Samples))
+    async def receive(message: Any) -> None:
+        samples.append(decode(message.data, Samples))
 
-    await feed._connection.subscribe("hr.telemetry.gpu01.samples", cb=hear)
+    await feed._connection.subscribe("hr.telemetry.gpu01.samples", cb=receive)
     machine.set("gpu_util", 70, gpu=1)
     job = await begin(feed, 0, DeviceShare(device=SECOND, units=GPU_UNITS), sys.executable, "-c", TAKE, "1000")
-    await until(lambda: heard and any(one.devices.get(SECOND) == 1_500 for one in heard[-1].leases))
-    (lease,) = heard[-1].leases
+    await until(lambda: samples and any(one.devices.get(SECOND) == 1_500 for one in samples[-1].leases))
+    (lease,) = samples[-1].leases
     assert (lease.lease, lease.processes >= 1) == (f"{job}/1/0", True)
-    second = heard[-1].devices[1]
+    second = samples[-1].devices[1]
     assert (second.device, second.busy, second.memory_used, second.held > 0) == (SECOND, 70, 1_500, True)
 
 

@@ -42,11 +42,11 @@ class Releases:
 
     def start(self, service, release):
         login = self.server.credentials[service]
-        said = {URL: self.server.url, USER: login.name, PASSWORD: login.password, DATA: str(self.folder)}
+        settings = {URL: self.server.url, USER: login.name, PASSWORD: login.password, DATA: str(self.folder)}
         with (self.folder / f"{service}-{len(self.processes)}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", f"headrace.{service}"],
-                env=os.environ | said | {"PYTHONPATH": self.paths[release], API: f"unix:{self.folder / 'api.sock'}"},
+                env=os.environ | settings | {"PYTHONPATH": self.paths[release], API: f"unix:{self.folder / 'api.sock'}"},
                 stderr=log,
             )
         process.log = log.name
@@ -107,8 +107,8 @@ def last_line(process):
 async def _present(login):
     while True:
         for service in READ:
-            said = Presence(service=service, called=service, instance=service, reads=LEVEL + 1)
-            await (await login(service)).publish(presence(service), encode(said))
+            published = Presence(service=service, called=service, instance=service, reads=LEVEL + 1)
+            await (await login(service)).publish(presence(service), encode(published))
         await asyncio.sleep(0.5)
 
 

@@ -119,9 +119,9 @@ async def test_a_slow_reader_loses_nothing_and_keeps_its_buffer_small(operator: 
     subject = "hr.feed.acme.job.ended.x"
     await _fill(operator, subject, (b"%d" % n for n in range(count)))
     log = JetStreamLog(operator, FEED_STREAM)
-    told = jetstream_reader.as_message
+    decoder = jetstream_reader.as_message
     reader = jetstream_reader.JetStreamReader(
-        operator, FEED_STREAM, 0, log.state, log.at, told, begins_late=False, buffer_messages=buffer
+        operator, FEED_STREAM, 0, log.state, log.at, decoder, begins_late=False, buffer_messages=buffer
     )
     fullest, payloads = 0, []
     while len(payloads) < count:

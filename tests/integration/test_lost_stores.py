@@ -57,11 +57,11 @@ def goes_on(place: Machine, *before: str) -> None:
     assert [place.job(job)["state"] for job in (*before, after)] == ["succeeded"] * (len(before) + 1)
 
 
-def refused(place: Machine, *said: str) -> None:
+def refused(place: Machine, *expected: str) -> None:
     """It does not come up, and says why; and nothing is left running that could acknowledge a submission."""
     ran = place.run("up", "--detach", "--gpus", "2")
     assert ran.returncode != 0
-    assert [words for words in said if words not in ran.stderr + ran.stdout] == [], ran.stderr + ran.stdout
+    assert [words for words in expected if words not in ran.stderr + ran.stdout] == [], ran.stderr + ran.stdout
     assert [process.name() for process in place.processes()] == []
 
 

@@ -226,8 +226,8 @@ async def test_a_ladder_goes_on_where_it_was_when_the_executor_was_killed(feed, 
     (node.data / "leases" / "release").touch()
     ended = await feed.ended(job)
     assert (ended.outcome, ended.exit_code, ended.stopping) == ("exited", 0, True)
-    told = [("told", "told"), ("told", "the executor was restarted")]
-    assert feed.rungs(job) == [*told, ("callback", "exit 0"), ("term", "left"), ("verify", "free")]
+    notified = [("told", "told"), ("told", "the executor was restarted")]
+    assert feed.rungs(job) == [*notified, ("callback", "exit 0"), ("term", "left"), ("verify", "free")]
     assert (await feed.read_log(job)).data.replace("Terminated\n", "") == "running\nsaving\nsaved\n"
 
 

@@ -36,8 +36,8 @@ def test_a_server_whose_copy_is_not_that_of_the_others_copies_anew_and_the_syste
     place.until_state(place.submit("echo before"), "succeeded")
     place.done("down")
     leave_out(second, 6)
-    with log.open("ab") as said:
-        said.write(SAID)
+    with log.open("ab") as output:
+        output.write(SAID)
     assert [one.sequence for one, other in zip(records(second), records(first), strict=True) if one != other] == [6]
 
     place.up("--nats-servers", "3")

@@ -50,14 +50,14 @@ def test_an_installation_goes_on_out_of_its_backup(machines, monkeypatch):
     running = first.submit("sleep 600", "--non-preemptible")
     first.until_state(running, "running")
     file = str(first.data.parent / "backup.tar")
-    told = json.loads(first.done("backup", file, "--json"))
+    backup = json.loads(first.done("backup", file, "--json"))
     first.submit("exit 0", "--wait")  # is not in it
 
     restored = json.loads(second.done("restore", file, "--json"))
-    assert (restored["through"], restored["jobs"]) == (told["through"], 1)
+    assert (restored["through"], restored["jobs"]) == (backup["through"], 1)
     assert restored["booked"] <= restored["through"]
     archived = json.loads(verb(second, "archive", "status", "--json"))
-    assert (archived["purged"], archived["through"] < told["through"]) == (3, True)
+    assert (archived["purged"], archived["through"] < backup["through"]) == (3, True)
     again = second.run("restore", file)
     assert (again.returncode, "is not empty: name another directory with --data" in again.stderr) == (1, True)
 

@@ -30,9 +30,9 @@ async def test_a_stream_comes_back_as_it_was(login):
     for n in range(40):
         await log.append("hr.ledger.allocator", bytes([n]) * 20_000, n)
     before = await stored(log)
-    file, said = io.BytesIO(), []
-    copied = await save(operator, LEDGER_STREAM, file, said.append)
-    assert (copied.last, said[-1]) == (40, file.tell())
+    file, progress = io.BytesIO(), []
+    copied = await save(operator, LEDGER_STREAM, file, progress.append)
+    assert (copied.last, progress[-1]) == (40, file.tell())
     assert {LEDGER_STREAM, SUBMIT_STREAM} <= set(await durable_streams(operator)) < set(STREAMS)
     file.seek(0)
     with pytest.raises(LogRefused, match="LEDGER cannot be restored"):

@@ -24,8 +24,8 @@ def test_everything_is_reached_over_tls_by_those_who_believe_its_authority() -> 
         }
 
         def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-            said = [*HEADRACE, *words]
-            return subprocess.run(said, capture_output=True, text=True, timeout=PATIENCE, check=False, env=here | more)
+            command = [*HEADRACE, *words]
+            return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=here | more)
 
         try:
             up = run("up", "--detach", "--dev-ca", "--nodes", "0")

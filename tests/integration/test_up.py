@@ -81,8 +81,8 @@ def test_a_day_with_it(place: Machine) -> None:
     for name in (long, second):
         place.until_state(name, "cancelled")
     swept = json.loads(place.done("jobs", "--name", "sweep-*", "--label", "run=7", "--json"))
-    told = [(job["state"], job["attempts"]) for job in [*swept, place.job(third)]]
-    assert told == [("cancelled", [])] * 41  # none of them has started meanwhile
+    states = [(job["state"], job["attempts"]) for job in [*swept, place.job(third)]]
+    assert states == [("cancelled", [])] * 41  # none of them has started meanwhile
     last = place.submit("sleep 600", "--name", "last")
     place.until_state(last, "running")
     assert place.done("cancel", "--name", "las?", "--owner", "alice", "--yes") == "1 job (1 running) will end\n"
@@ -171,15 +171,15 @@ def test_a_second_up_on_the_same_data_goes_on_where_the_first_ended(place: Machi
 
 def test_ctrl_c_stops_everything_in_order(place: Machine) -> None:
     process = place.start("up", "--nodes", "0")
-    said = []
+    output = []
     assert process.stdout is not None
     for line in process.stdout:
-        said.append(line)
+        output.append(line)
         if "stops everything" in line:
             break
     process.send_signal(signal.SIGINT)
     rest, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, (said, rest)
+    assert process.returncode == 0, (output, rest)
     order = [line.split()[1].strip(",") for line in rest.splitlines() if line.split()[:1] == ["stopping"]]
     assert order == ["gateway", "admission", "postgres", "nats-server"]
     assert rest.endswith("Stopped.\n")

@@ -69,9 +69,9 @@ async def test_a_question_that_takes_more_memory_than_its_limit_is_told_so_and_t
         "each of its two plays may take 160MiB of memory and needs more: ask for a shorter time or fewer jobs; "
         "the provider can raise HEADRACE_WHATIF_MEMORY and start governance again"
     )
-    said_itself = too_large.value.message.startswith("each of its two plays")  # else a signal ended it
-    assert peak.exists() is said_itself
-    assert not said_itself or 140 * 1024**2 < int(peak.read_text()) < 170 * 1024**2
+    limit_reported = too_large.value.message.startswith("each of its two plays")  # else a signal ended it
+    assert peak.exists() is limit_reported
+    assert not limit_reported or 140 * 1024**2 < int(peak.read_text()) < 170 * 1024**2
     assert (await supposing.what_if(asking(3), call)).total.after.starts == 3
     assert left_of(nats_server.url, str(peak)) == []
 

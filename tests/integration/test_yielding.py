@@ -28,10 +28,10 @@ PYTHON = """
 import json, os, pathlib, time
 where = os.environ["HEADRACE_RESUME_FROM"]
 print("from", pathlib.Path(where).read_text() if where else 0, flush=True)
-told = pathlib.Path(os.environ["HEADRACE_PREEMPT_FILE"])
-while not told.exists():
+notice = pathlib.Path(os.environ["HEADRACE_PREEMPT_FILE"])
+while not notice.exists():
     time.sleep(0.02)
-assert json.loads(told.read_text())["deadline"] > time.time() + 5
+assert json.loads(notice.read_text())["deadline"] > time.time() + 5
 time.sleep(0.3)
 pathlib.Path(os.environ["HEADRACE_CHECKPOINT_DIR"], "weights").write_text("7")
 print("saved")
@@ -61,11 +61,11 @@ WORKER = """
 import os, pathlib, time
 import torch.distributed as dist
 dist.init_process_group("gloo")
-told = pathlib.Path(os.environ["HEADRACE_PREEMPT_FILE"])
+notice = pathlib.Path(os.environ["HEADRACE_PREEMPT_FILE"])
 dist.barrier()
 if dist.get_rank() == 0:
     print("from 0", flush=True)
-while not told.exists():
+while not notice.exists():
     time.sleep(0.02)
 dist.barrier()
 if dist.get_rank() == 0:

@@ -106,20 +106,20 @@ static u64 own_mib(int device) {
   struct process *self = process_of(&shared->gpus[seen[device].gpu], own_pid(), 0);
   return self ? self->mib : 0;
 }
-static u64 room_mib(int device, u64 *limit) {
-  u64 mine = 0, total = total_mib(device), used = used_mib(device), room = total > used ? total - used : 0;
+static u64 available_mib(int device, u64 *limit) {
+  u64 mine = 0, total = total_mib(device), used = used_mib(device), available = total > used ? total - used : 0;
   *limit = total;
   u64 cgroup = cgroup_limit(device, &mine);
-  if (cgroup) { *limit = cgroup; if (cgroup < mine + room) room = cgroup > mine ? cgroup - mine : 0; }
+  if (cgroup) { *limit = cgroup; if (cgroup < mine + available) available = cgroup > mine ? cgroup - mine : 0; }
   u64 mps = mps_limit();
-  if (mps && mps < own_mib(device) + room) room = mps > own_mib(device) ? mps - own_mib(device) : 0;
-  return room;
+  if (mps && mps < own_mib(device) + available) available = mps > own_mib(device) ? mps - own_mib(device) : 0;
+  return available;
 }
 static int charge(int device, int64_t mib) {
   u64 limit;
   state_lock();
   int code = OK;
-  if (mib > 0 && (u64)mib > room_mib(device, &limit)) code = OUT_OF_MEMORY;
+  if (mib > 0 && (u64)mib > available_mib(device, &limit)) code = OUT_OF_MEMORY;
   struct process *self = code ? NULL : process_of(&shared->gpus[seen[device].gpu], own_pid(), 1);
   if (self) { self->mib += mib; self->gi = seen[device].gi; self->sm = 50; }
   state_unlock();
@@ -172,8 +172,8 @@ API cuCtxDestroy_v2(void *to) { (void)to; return OK; }
 API cuCtxSetCurrent(void *to) { current = (int)(uintptr_t)to - 1; return OK; }
 API cuCtxGetDevice(int *to) { *to = current; return ready ? OK : NOT_INITIALIZED; }
 API cuMemGetInfo_v2(size_t *free_bytes, size_t *total) {
-  u64 limit, room = room_mib(current, &limit);
-  *free_bytes = room * MIB;
+  u64 limit, available = available_mib(current, &limit);
+  *free_bytes = available * MIB;
   *total = limit * MIB;
   return OK;
 }

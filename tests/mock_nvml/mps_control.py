@@ -31,8 +31,8 @@ if sys.argv[1:] == ["-d"]:
 if not daemon.exists():
     sys.exit("Cannot find MPS control daemon process")
 for line in sys.stdin:
-    with daemon.open("a") as told:
-        told.write(line)
+    with daemon.open("a") as commands:
+        commands.write(line)
     command, *words = line.split()
     if command == "set_default_device_pinned_mem_limit":
         (pipe / "limit").write_text(words[1].removesuffix("M"))

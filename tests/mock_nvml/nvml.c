@@ -160,16 +160,16 @@ API nvmlDeviceGetUtilizationRates(handle h, unsigned *to) {
 struct process_info { unsigned pid; uint64_t used; unsigned gi, ci; };
 static int processes(handle h, unsigned *count, struct process_info *to) {
   ENTER(h, gpu)
-  unsigned found = 0, room = *count;
+  unsigned found = 0, capacity = *count;
   forget_the_dead(gpu);
   for (int i = 0; i < PROCESSES; i++) {
     struct process *one = &gpu->processes[i];
     if (!one->pid || (sort_of(h) == MIG && one->gi != (h & 0xFF))) continue;
-    if (to && found < room) to[found] = (struct process_info){one->pid, one->mib * MIB, one->gi, one->gi == NONE ? NONE : 0};
+    if (to && found < capacity) to[found] = (struct process_info){one->pid, one->mib * MIB, one->gi, one->gi == NONE ? NONE : 0};
     found++;
   }
   *count = found;
-  return found > room ? SMALL : OK;
+  return found > capacity ? SMALL : OK;
 }
 API nvmlDeviceGetComputeRunningProcesses_v3(handle h, unsigned *count, struct process_info *to) { return processes(h, count, to); }
 API nvmlDeviceGetMPSComputeRunningProcesses_v3(handle h, unsigned *count, void *to) { (void)to; ENTER(h, gpu) *count = 0; return OK; }
@@ -179,18 +179,18 @@ API nvmlDeviceGetProcessUtilization(handle h, struct sample *to, unsigned *count
   (void)since;
   ENTER(h, gpu)
   if (gpu->mig) return UNSUPPORTED;
-  unsigned found = 0, room = *count;
+  unsigned found = 0, capacity = *count;
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   forget_the_dead(gpu);
   for (int i = 0; i < PROCESSES; i++) {
     struct process *one = &gpu->processes[i];
     if (!one->pid) continue;
-    if (to && found < room) to[found] = (struct sample){one->pid, now.tv_sec * 1000000ull + now.tv_nsec / 1000, one->sm, one->sm / 2, 0, 0};
+    if (to && found < capacity) to[found] = (struct sample){one->pid, now.tv_sec * 1000000ull + now.tv_nsec / 1000, one->sm, one->sm / 2, 0, 0};
     found++;
   }
   *count = found;
-  return !found ? NOT_FOUND : found > room || !to ? SMALL : OK;
+  return !found ? NOT_FOUND : found > capacity || !to ? SMALL : OK;
 }
 
 /* MIG */

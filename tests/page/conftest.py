@@ -56,7 +56,7 @@ class Opened(NamedTuple):
     """A page in which someone is logged in, and what its console said."""
 
     page: Page
-    said: list[str]
+    messages: list[str]
 
     def show(self, screen: str) -> None:
         self.page.evaluate("screen => { location.hash = '#/' + screen }", screen)
@@ -65,21 +65,21 @@ class Opened(NamedTuple):
 @pytest.fixture
 def opened(browser: Browser, api: Api) -> Iterator[Callable[..., Opened]]:
     """Opens the page as the bearer of a token; every test ends without a word in the console."""
-    contexts, said = [], []
+    contexts, messages = [], []
 
     def open_as(who: str, **settings: object) -> Opened:
         context = browser.new_context(**({"viewport": {"width": 1280, "height": 800}} | settings))
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE * 1000)
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("dialog", lambda dialog: said.append(dialog.message))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("dialog", lambda dialog: messages.append(dialog.message))
         page.goto(f"{api.address}/page#token={api.tokens[who]}")
         expect(page.get_by_role("status")).to_contain_text("live")
-        return Opened(page, said)
+        return Opened(page, messages)
 
     yield open_as
     for context in contexts:
         context.close()
-    assert said == []
+    assert messages == []

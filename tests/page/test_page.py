@@ -72,9 +72,9 @@ def test_what_happens_appears_without_reloading(opened, api) -> None:
 def test_how_much_held_gpus_compute_is_shown_to_those_whose_jobs_hold_them(opened, api) -> None:
     expect(opened("root").page.get_by_label("Totals")).to_contain_text("40% of what is held")
     expect(opened("alice").page.get_by_label("Totals")).to_contain_text("40%")
-    told = api.done("eve", "GET", "/v1/utilization")
-    assert (len(told["devices"]["name"]), set(told["devices"]["busy"])) == (1, {40})
-    assert "acme" not in str(told)
+    answer = api.done("eve", "GET", "/v1/utilization")
+    assert (len(answer["devices"]["name"]), set(answer["devices"]["busy"])) == (1, {40})
+    assert "acme" not in str(answer)
 
 
 def test_an_invoice_is_shown_by_its_lines_and_is_not_final_before_the_month_has_ended(opened) -> None:
@@ -132,7 +132,7 @@ def test_a_change_is_planned_before_it_is_applied(opened, api) -> None:
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Limit, in GPUs").fill("nonsense")
     expect(dialog.get_by_role("alert")).to_contain_text("limit")
-    seen.said.clear()  # the browser notes every refused request
+    seen.messages.clear()  # the browser notes every refused request
     dialog.get_by_label("Limit, in GPUs").fill("5")
     expect(dialog.get_by_label("Plan")).to_contain_text("limit.gpu: 4 -> 5")
     dialog.get_by_label("Reason").fill("a test")
@@ -182,8 +182,8 @@ def test_a_viewer_may_look_and_not_change(opened) -> None:
 def test_the_page_goes_on_when_governance_is_started_again(opened, api) -> None:
     page = (seen := opened("root")).page
     api.run("restart", "governance")
-    seen.said.clear()  # the browser notes that the connection broke off
+    seen.messages.clear()  # the browser notes that the connection broke off
     (job,) = api.submit("eve", "emca", ["true"])
     expect(page.get_by_label("What happens")).to_contain_text(job["name"][-6:])
     expect(page.get_by_role("status")).to_contain_text("live")
-    seen.said.clear()
+    seen.messages.clear()

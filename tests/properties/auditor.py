@@ -116,7 +116,7 @@ class Auditor:
         self.leases: dict[tuple[str, int], Lease] = {}
         self.whole: dict[tuple[str, int], Lease] = {}
         self.nominations: dict[str, Nomination] = {}
-        self.told: dict[str, list[Job]] = {}
+        self.notified: dict[str, list[Job]] = {}
         self.amended = False
 
     def read_all(self, messages: Iterable[StoredMessage]) -> list[str]:
@@ -138,9 +138,9 @@ class Auditor:
             self.digests[by] = blake2b(message.payload, digest_size=16).hexdigest()
         if record["now"] < self.now:
             self._complain("a record is older than the one before it")
-        self.hear(record)
+        self.read_record(record)
 
-    def hear(self, record: Json) -> None:
+    def read_record(self, record: Json) -> None:
         """What a record says; where it stands has been looked at."""
         for lease in self.leases.values():  # GPU-unit-microseconds, since the beginning
             self.used[lease.job.policy] += lease.amounts.get("gpu", 0) * max(0, record["now"] - self.now)
@@ -426,7 +426,7 @@ class Auditor:
         for place in fact["places"]:
             _add(amounts, place["amounts"])
         self.nominations[fact["preemption"]] = Nomination(job, pool, amounts, fact["places"])
-        self.told[fact["preemption"]] = victims
+        self.notified[fact["preemption"]] = victims
         for victim in victims:
             victim.yields, victim.barred_from, victim.barred_by = True, pool, job.key
             victim.stops |= bool(fact.get("ladders"))
@@ -469,7 +469,7 @@ class Auditor:
                 self._may_return(victim, fact["job"])
 
     def _preemption_settled(self, fact: Json) -> None:
-        for victim in self.told.pop(fact["preemption"], ()) if fact["preemption"] not in self.nominations else ():
+        for victim in self.notified.pop(fact["preemption"], ()) if fact["preemption"] not in self.nominations else ():
             self._may_return(victim, fact["job"])
 
     def _end_nomination(self, job: Job) -> None:

@@ -80,7 +80,7 @@ class Lease:
     amounts: dict[str, int]
     over_budget: bool
     granted: int
-    heard: int
+    latest: int
     started: int | None = None
     saved: int | None = None
     exited: int | None = None
@@ -93,9 +93,9 @@ class Lease:
     """Since when it is charged."""
     resuming: bool = False
 
-    def hears(self, at: int, now: int) -> int:
-        self.heard = max(self.heard, min(at, now))
-        return self.heard
+    def advance(self, at: int, now: int) -> int:
+        self.latest = max(self.latest, min(at, now))
+        return self.latest
 
     def holds(self, key: str, moment: int) -> bool:
         if self.charged is None or not (self.charged <= moment and (self.ended is None or moment < self.ended)):
@@ -209,8 +209,8 @@ class Bookkeeper:
 
     def rates(self, moment: int, pool: str, tenant: str, key: str) -> tuple[Fraction, Fraction]:
         """Of an hour of the key: on demand, and inside a reservation."""
-        said = [(pools, tenants) for since, pools, tenants in self.prices if since <= moment]
-        pools, tenants = said[-1] if said else ({}, {})
+        prices = [(pools, tenants) for since, pools, tenants in self.prices if since <= moment]
+        pools, tenants = prices[-1] if prices else ({}, {})
         shares = tenants.get(tenant, {}).get("shares", ())
         own = next((share for share in shares if share["pool"] == pool), {})
         general = pools.get(pool, {})
@@ -285,31 +285,31 @@ class Bookkeeper:
     def _lease_started(self, fact: Json, record: Json, _number: int) -> None:
         lease = self._held(fact)
         if lease is not None and lease.started is None:
-            lease.started = lease.hears(fact["at"], record["now"])
+            lease.started = lease.advance(fact["at"], record["now"])
             gang = self._attempt(fact)
             if all(each.started is not None and each.ended is None for each in gang):
                 runs = max(each.started for each in gang if each.started is not None)
                 for each in gang:
                     if each.charged is None:
-                        each.charged = each.heard = max(each.heard, runs)
+                        each.charged = each.latest = max(each.latest, runs)
 
     def _lease_rung(self, fact: Json, record: Json, _number: int) -> None:
         lease = self._held(fact)
         if lease is not None:
-            lease.hears(fact["at"], record["now"])
+            lease.advance(fact["at"], record["now"])
 
     def _checkpoint_registered(self, fact: Json, record: Json, _number: int) -> None:
         for lease in self._attempt(fact):
             if lease.ended is None:
-                lease.saved = max(lease.heard, min(fact["at"], record["now"]))
+                lease.saved = max(lease.latest, min(fact["at"], record["now"]))
                 if record["by"] == f"node.{lease.node}":
-                    lease.hears(fact["at"], record["now"])
+                    lease.advance(fact["at"], record["now"])
 
     def _lease_suspended(self, fact: Json, record: Json, _number: int) -> None:
         lease = self._held(fact)
         if lease is not None and lease.charged is not None and lease.amounts.get("gpu") and not lease.is_suspended:
             lease.resuming = False
-            lease.away.append([lease.hears(fact["at"], record["now"]), None])
+            lease.away.append([lease.advance(fact["at"], record["now"]), None])
 
     def _resume_ordered(self, fact: Json, record: Json, _number: int) -> None:
         for lease in self._attempt(fact):
@@ -324,21 +324,21 @@ class Bookkeeper:
             self._resumes(lease, min(fact["at"], record["now"]))
 
     def _resumes(self, lease: Lease, at: int) -> None:
-        lease.heard = max(lease.heard + 1, at)
-        lease.away[-1][1] = lease.heard
+        lease.latest = max(lease.latest + 1, at)
+        lease.away[-1][1] = lease.latest
         lease.resuming = False
-        self.until = max(self.until, lease.heard)
+        self.until = max(self.until, lease.latest)
 
     def _lease_ended(self, fact: Json, record: Json, _number: int) -> None:
         lease = self._held(fact)
         if lease is not None:
-            lease.exited = lease.hears(min(fact["exited_at"], fact["at"]), record["now"])
-            self._ends(lease, lease.hears(fact["at"], record["now"]))
+            lease.exited = lease.advance(min(fact["exited_at"], fact["at"]), record["now"])
+            self._ends(lease, lease.advance(fact["at"], record["now"]))
 
     def _lease_revoked(self, fact: Json, record: Json, _number: int) -> None:
         lease = self._held(fact)
         if lease is not None:
-            lease.exited = lease.hears(record["now"], record["now"])
+            lease.exited = lease.advance(record["now"], record["now"])
             self._ends(lease, lease.exited)
 
     def _ends(self, lease: Lease, at: int) -> None:
@@ -499,7 +499,7 @@ class Bookkeeper:
     def _whose(self, kept: Kept, node: str) -> Lease:
         """As if the job held it."""
         group, service = kept.names
-        return Lease(kept.job, 0, 0, node, kept.pool, group, service, {}, over_budget=False, granted=0, heard=0)
+        return Lease(kept.job, 0, 0, node, kept.pool, group, service, {}, over_budget=False, granted=0, latest=0)
 
     def _all_kept(self) -> list[tuple[Lease, str, int, int, int]]:
         still = [(whose, cell[2], since, self.until, units) for cell, (since, units, whose) in self.keeping.items()]
@@ -581,8 +581,8 @@ class Bookkeeper:
             self._idle(found, period, ends, policy, policies[policy], moment, span, fields)
 
     def _reserved(self, policy: tuple[str, str], key: str, moment: int) -> int:
-        said = [row for row in self.reservations if row[2:4] == policy and row[0] <= moment]
-        return max(said, key=lambda row: row[:2])[4].get(key, 0) if said else 0
+        reservations = [row for row in self.reservations if row[2:4] == policy and row[0] <= moment]
+        return max(reservations, key=lambda row: row[:2])[4].get(key, 0) if reservations else 0
 
     def _shares(self, policy: tuple[str, str], key: str, leases: list[Lease], moment: int) -> tuple[dict[Lease, int], int]:
         """Who is covered by how much of the reservation, and what is left of it."""

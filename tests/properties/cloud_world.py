@@ -60,8 +60,8 @@ class CloudWorld:
     def __init__(self, seed: int, min_nodes: int = 0) -> None:
         self.chance = Random(seed)
         cloud = d.Pool(name="cloud", selector={"site": "cloud"}, burst=d.Burst(**{**_fields(BURST), "min_nodes": min_nodes}))
-        self.told = History(policy("ml", profiles=LINKS, reservation=gpus(8)), pools=(HALL, cloud), profiles=PROFILES)
-        self.told.node("h1", 1)
+        self.history = History(policy("ml", profiles=LINKS, reservation=gpus(8)), pools=(HALL, cloud), profiles=PROFILES)
+        self.history.node("h1", 1)
         self.machines: dict[str, Machine] = {}
         self.late: list[tuple[int, str]] = []
         self.ends: dict[str, int] = {}
@@ -72,11 +72,11 @@ class CloudWorld:
 
     @property
     def state(self):
-        return self.told.state
+        return self.history.state
 
     @property
     def now(self) -> int:
-        return self.told.now
+        return self.history.now
 
     @property
     def faulty(self) -> bool:
@@ -90,7 +90,7 @@ class CloudWorld:
         """Play the busy hour, and the quiet time after it."""
         while self.now < START + BUSY + QUIET:
             if self.faulty and self.chance.random() < 0.15:
-                self.told.admit(self.chance.choice(("ml/one", "ml/two")), preemptible=self.chance.random() < 0.7)
+                self.history.admit(self.chance.choice(("ml/one", "ml/two")), preemptible=self.chance.random() < 0.7)
             if self.faulty and self.chance.random() < 0.1:
                 self._start()
             self._machines_go_on()
@@ -100,16 +100,16 @@ class CloudWorld:
             if self.chance.random() < TICK / MINUTE:
                 self._reconcile()
             self._look()
-            self.told.wait(TICK)
+            self.history.wait(TICK)
 
     def _say(self, *facts: f.AnyFact, by: str) -> None:
-        self.told.append_facts(*facts, by=by)
+        self.history.append_facts(*facts, by=by)
         self.stated += [(self.now, fact) for fact in facts]
 
     def _decide(self) -> None:
         self.state.pass_time(self.now)
         for _ in range(50):
-            granted = self.told.allocator.decide(self.now)
+            granted = self.history.allocator.decide(self.now)
             if granted:
                 self._say(*granted, by="allocator")
                 self._start_jobs()
@@ -182,8 +182,8 @@ class CloudWorld:
             if may and one.runs and one.joins_at and one.joins_at <= self.now and not one.joined:
                 one.joined = True
                 devices = tuple(Device(device=f"gpu{number}", model=one.model, memory=81_920) for number in range(GPUS))
-                told = {"cpu": 64 * CPU_UNITS, "memory": 1 << 20, "at": self.now, "labels": {"site": "cloud"}}
-                self._say(f.NodeRegisteredV1(node=one.name, devices=devices, **told), by=f"node.{one.name}")
+                resources = {"cpu": 64 * CPU_UNITS, "memory": 1 << 20, "at": self.now, "labels": {"site": "cloud"}}
+                self._say(f.NodeRegisteredV1(node=one.name, devices=devices, **resources), by=f"node.{one.name}")
             node = self.state.nodes.get(one.name)
             if node is not None and not one.runs and node.healthy:
                 self._say(f.NodeLostV1(node=one.name, silent_for=MINUTE), by="preemption")
@@ -191,7 +191,7 @@ class CloudWorld:
     def _start_jobs(self) -> None:
         for job in [job for job in self.state.jobs.values() if job.state == "starting"]:
             if all(self._is_there(lease.node) for lease in job.leases.values()):
-                self.told.start(job)
+                self.history.start(job)
                 self.ends[job.key] = self.now + self.chance.randint(1, 20) * MINUTE
 
     def _is_there(self, node: str) -> bool:
@@ -203,7 +203,7 @@ class CloudWorld:
             if not job.leases or not all(self._is_there(lease.node) for lease in job.leases.values()):
                 continue
             if job.state == "stopping" or (job.state == "running" and self.ends.get(job.key, 0) <= self.now):
-                self.told.end(job)
+                self.history.end(job)
 
     def _reconcile(self) -> None:
         fate = self.chance.random() if self.faulty else 1.0

@@ -112,7 +112,7 @@ EXACT = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "provid
 
 
 def differences(
-    found: dict[AggregateKey, AggregateLine], told: dict[tuple[int, tuple[str, ...], str], dict[str, Fraction]]
+    found: dict[AggregateKey, AggregateLine], expected: dict[tuple[int, tuple[str, ...], str], dict[str, Fraction]]
 ) -> dict[Any, Any]:
     """Lines that are not the same, and what each side has; costs in millionths, before they are rounded."""
     ours = {
@@ -123,7 +123,7 @@ def differences(
     }
     theirs = {
         place: {name: int(line[name]) for name in EXACT} | {name: line[name] * MILLION for name in ("cost", "lost_cost")}
-        for place, line in told.items()
+        for place, line in expected.items()
     }
     return {
         place: (ours.get(place), theirs.get(place))

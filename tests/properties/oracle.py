@@ -363,7 +363,7 @@ class Oracle:
         names = names[:place] if earlier else [name for name in names if name != candidate.pool.document.name]
         return [self.state.pools[name] for name in names if name in self.state.pools]
 
-    def _has_room_in(self, group: JobGroup, pool: PoolState) -> bool:
+    def _fits_in(self, group: JobGroup, pool: PoolState) -> bool:
         there = self._candidate(group, pool)
         return there is not None and not there.limited and self._fits(there.job, pool)
 
@@ -371,7 +371,7 @@ class Oracle:
         """To an earlier pool of its order: it has room there, or does not spill from it (R18, R19)."""
         first = self.state.profile(candidate.job.tenant, candidate.group.profile).reclaim_before_spill
         for pool in self._others(candidate, earlier=True):
-            if self._has_room_in(candidate.group, pool):
+            if self._fits_in(candidate.group, pool):
                 return True
             there = self._candidate(candidate.group, pool, planned=True)
             if there is None:
@@ -384,7 +384,7 @@ class Oracle:
         """Whether it has room in a pool that it would rather take than wait for victims in this one."""
         first = self.state.profile(asking.job.tenant, asking.group.profile).reclaim_before_spill
         stays = first and self._could_take(asking, reclaiming=True)
-        return any(self._has_room_in(asking.group, pool) for pool in self._others(asking, earlier=stays))
+        return any(self._fits_in(asking.group, pool) for pool in self._others(asking, earlier=stays))
 
     def _is_served(self, candidate: Candidate) -> bool:
         search = candidate.pool.search

@@ -27,11 +27,11 @@ class Watched:
     def __init__(self) -> None:
         self.rounds = 0
 
-    def grant(self, state, standings, now, skip, room, *, in_line):
+    def grant(self, state, standings, now, skip, capacity, *, in_line):
         self.rounds += 1
         if self.rounds % 7 == 0:
             standings.forget()
-        facts = self.real(state, standings, now, skip, room, in_line=in_line)
+        facts = self.real(state, standings, now, skip, capacity, in_line=in_line)
         slow = Oracle(state, now, frozenset(skip)).play(facts, in_line=in_line)
         assert round_of(facts) == (slow.granted, slow.opened)
         assert [fact.job for fact in facts if isinstance(fact, f.ResumeOrderedV1)] == slow.resumed

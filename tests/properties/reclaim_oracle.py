@@ -312,10 +312,10 @@ class Oracle:
                 if share.leased.get(key, 0) - gone + value > share.limit[key]:
                     return False
         names = self.pool.nodes if nodes is None else nodes
-        room = 0
+        capacity = 0
         for name in names:
-            room += self.room(self.pool.nodes[name], [lease for lease in [*leases, *taken] if lease.node == name])
-        return room >= self.job.request.replicas
+            capacity += self.capacity(self.pool.nodes[name], [lease for lease in [*leases, *taken] if lease.node == name])
+        return capacity >= self.job.request.replicas
 
     def leaving(self) -> list[Freed]:
         """What comes free anyway, if nothing is overdue."""
@@ -378,7 +378,7 @@ class Oracle:
                 slices += self.slices_more(device.family, there)
         return opens, slices
 
-    def room(self, node: NodeState, gone: list) -> int:
+    def capacity(self, node: NodeState, gone: list) -> int:
         shape = self.job.request.shape
         wants_gpu = bool(shape.whole or shape.fraction or shape.mig)
         if (

@@ -65,20 +65,20 @@ Facts = list[dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def ledger() -> list[Message]:
-    return told_by(STORY)
+    return ledger_of(STORY)
 
 
 @pytest.fixture(scope="module")
 def ledger_of_slices() -> list[Message]:
-    return told_by(OF_SLICES)
+    return ledger_of(OF_SLICES)
 
 
 @pytest.fixture(scope="module")
 def ledger_of_suspension() -> list[Message]:
-    return told_by(OF_SUSPENSION)
+    return ledger_of(OF_SUSPENSION)
 
 
-def told_by(story: str) -> list[Message]:
+def ledger_of(story: str) -> list[Message]:
     world = World(read_scenario(read_tree(story)))
     for _ in world.run():
         pass
@@ -251,18 +251,18 @@ def behind(kind: str, /, **forged: Any) -> Callable[[Facts], Facts]:
     return every(kind, lambda fact: [fact, {"job": fact["job"], "attempt": fact.get("attempt", 0), **forged}])
 
 
-def policies_say(**said: Any) -> Callable[[Facts], Facts]:
-    return every("policy.applied.v1", lambda fact: [fact | {"policy": {**fact["policy"], **said}}])
+def policies_say(**fields: Any) -> Callable[[Facts], Facts]:
+    return every("policy.applied.v1", lambda fact: [fact | {"policy": {**fact["policy"], **fields}}])
 
 
 def both(first: Callable[[Facts], Facts], second: Callable[[Facts], Facts]) -> Callable[[Facts], Facts]:
     return lambda facts: second(first(facts))
 
 
-def preempts(**said: Any) -> dict[str, Any]:
+def preempts(**fields: Any) -> dict[str, Any]:
     """An order without a proposal."""
     order = {"type": "preemption.ordered.v1", "preemption": "x", "pool": "a", "cause": "reclaim", "victims": [], "places": []}
-    return order | said
+    return order | fields
 
 
 def lease_of(fact: dict[str, Any], node: str) -> dict[str, Any]:
@@ -422,11 +422,13 @@ def test_every_broken_promise_about_coming_back_is_told(ledger, change, complain
 
 def test_what_is_left_of_a_gang_that_was_to_be_suspended_yields_until_it_has_gone() -> None:  # R27, R29, R35
     path = next(path for path in SCENARIOS if path.stem == "R29_a_gang_is_suspended_as_a_whole_or_requeued")
-    ledger = told_by(path.read_text(encoding="utf-8"))
+    ledger = ledger_of(path.read_text(encoding="utf-8"))
     facts = [fact for message in ledger for fact in json.loads(message.payload)["facts"]]
     ladders = [fact["ladder"] for fact in facts if fact["type"] == "stop.ordered.v1"]
-    told = {"job": ladders[0]["preemptor"], "preemption": "x"}
-    ends = both(behind("lease.suspended.v1", type="nomination.ended.v1", **told), every("lease.started.v1", lambda _fact: []))
+    preempted_by = {"job": ladders[0]["preemptor"], "preemption": "x"}
+    ends = both(
+        behind("lease.suspended.v1", type="nomination.ended.v1", **preempted_by), every("lease.started.v1", lambda _fact: [])
+    )
     change = both(ends, every("job.requeued.v1", lambda fact: [fact, lease_of(fact, "m")]))
 
     assert [(ladder["cause"], ladder.get("then", "")) for ladder in ladders] == [("preempted", "suspend"), ("preempted", "")]
@@ -471,7 +473,7 @@ timeline:
     ],
 )
 def test_every_broken_promise_about_growth_is_told(change, complaint) -> None:  # R38
-    ledger = told_by(OF_GROWTH)
+    ledger = ledger_of(OF_GROWTH)
     assert Auditor().read_all(ledger) == []
     found = Auditor().read_all(rewritten(ledger, change))
     assert any(complaint in line for line in found), found[:5]
@@ -480,7 +482,7 @@ def test_every_broken_promise_about_growth_is_told(change, complaint) -> None:  
 def test_a_node_whose_instance_has_ended_or_that_was_removed_makes_room_for_another_one() -> None:  # R38
     asked = {"type": "growth.requested.v1", "pool": "sky", "nodes": 1, "jobs": []}
     complaints = [
-        [line for line in Auditor().read_all(rewritten(told_by(OF_GROWTH), change)) if "beyond what it may create" in line]
+        [line for line in Auditor().read_all(rewritten(ledger_of(OF_GROWTH), change)) if "beyond what it may create" in line]
         for change in (
             every("growth.ended.v1", lambda fact, gone=gone: [fact, *gone, asked])
             for gone in ([], [{"type": "instance.ended.v1", "instance": "c-1"}], [{"type": "node.removed.v1", "node": "c-2"}])

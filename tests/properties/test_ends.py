@@ -20,7 +20,7 @@ from tests.properties.campaign import histories
 from tests.properties.histories import scenarios
 from tests.unit.domain.snapshot import differences, kept, naive
 
-NOT_FOR_ROOM = {
+NOT_FOR_CAPACITY = {
     WaitReason.FROZEN,
     WaitReason.OUTSIDE_WINDOW,
     WaitReason.BUDGET_EXHAUSTED,
@@ -74,7 +74,7 @@ def test_every_admitted_job_ends_once_and_nothing_is_left_over(scenario) -> None
     assert {job.state for job in left} <= {JobState.PENDING}
     grown = {name for name, pool in world.state.pools.items() if pool.document.burst is not None}
     why = {job.key: reasons(world, job) for job in left if not may_need_growth(world, job, grown)}
-    assert {key: told for key, told in why.items() if None in told or told.isdisjoint(NOT_FOR_ROOM)} == {}
+    assert {key: found for key, found in why.items() if None in found or found.isdisjoint(NOT_FOR_CAPACITY)} == {}
 
     for job in left:
         world.publish(cancel(*job.key.split(".")), b"{}")

@@ -97,9 +97,13 @@ def test_a_job_is_at_its_policys_limit_exactly_where_a_grant_would_break_it(scen
             )
             breaks = breaks or breaks_limit_of_user(world, job, pool.governed)
             wait = wait_in(world.state, job, pool, world.now)
-            told = wait.reason if wait is not None else None
+            reason = wait.reason if wait is not None else None
             before = (WaitReason.FROZEN, WaitReason.DEPENDENCY, WaitReason.OUTSIDE_WINDOW, WaitReason.BUDGET_EXHAUSTED)
-            assert told in before or (told is WaitReason.AT_POLICY_LIMIT) is (breaks and not job.beyond), (job.key, name, told)
+            assert reason in before or (reason is WaitReason.AT_POLICY_LIMIT) is (breaks and not job.beyond), (
+                job.key,
+                name,
+                reason,
+            )
 
 
 @histories()
@@ -112,8 +116,8 @@ def test_to_be_asked_changes_nothing_names_no_other_tenant_and_the_advised_chang
 
     assert differences(before, snapshot(world.state)) == []
     others = {job.tenant for job in world.state.jobs.values()}
-    told = [(job, other, encode(why).decode()) for job, why in advised for other in others - {job.tenant}]
-    assert [job.key for job, other, text in told if f"{other}." in text or f"{other}/" in text] == []
+    explained = [(job, other, encode(why).decode()) for job, why in advised for other in others - {job.tenant}]
+    assert [job.key for job, other, text in explained if f"{other}." in text or f"{other}/" in text] == []
     changes = [(job, why.cheapest) for job, why in advised if why.cheapest and why.cheapest.kind != "wait"]
     if not changes:
         return

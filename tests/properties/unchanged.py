@@ -123,12 +123,12 @@ def fail(line: str) -> None:
 
 
 class Unchanged:
-    """A decider over a state. `tell` hears of each field that its decisions change."""
+    """A decider over a state. `report` is called with each field that its decisions change."""
 
-    def __init__(self, by: str, decider: Decides, state: State, tell: Callable[[str], None] = fail) -> None:
+    def __init__(self, by: str, decider: Decides, state: State, report: Callable[[str], None] = fail) -> None:
         self.by, self.decider = by, decider
         self.asked = 0
-        self._state, self._tell = state, tell
+        self._state, self._report = state, report
 
     def decide(self, now: int) -> Any:
         self.asked += 1
@@ -137,7 +137,7 @@ class Unchanged:
         decided = self.decider.decide(now)
         moment = self.next_wakeup()
         for line in Whole(self._state).since(before):
-            self._tell(f"a decision of {self.by} changed the state: {line}")
+            self._report(f"a decision of {self.by} changed the state: {line}")
         assert self.next_wakeup() == moment
         return decided
 

@@ -54,9 +54,9 @@ def test_the_files_that_changed_are_named(tmp_path: Path, capsys):
 
     code = main(tmp_path)
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 1
-    assert said.out == "rewritten: differs.yaml\n"
-    assert said.err == "broken.yaml: cannot be rewritten: job third: never submitted\n"
+    assert output.out == "rewritten: differs.yaml\n"
+    assert output.err == "broken.yaml: cannot be rewritten: job third: never submitted\n"
     assert (tmp_path / "differs.yaml").read_text(encoding="utf-8") == (SCENARIO % RIGHT).replace("'pending'", "pending")
     assert (tmp_path / "holds.yaml").read_text(encoding="utf-8") == SCENARIO % RIGHT

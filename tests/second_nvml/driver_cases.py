@@ -84,12 +84,12 @@ def test_the_report_of_a_gpu_that_is_lost_by_then_names_it(second: SecondMachine
 def test_a_report_that_only_a_reset_mends_keeps_the_gpu_drained_until_one_is_seen(
     devices: NvmlDevices, second: SecondMachine
 ) -> None:
-    heard: queue.Queue[tuple[str, Trouble]] = queue.Queue()
-    devices.listen(lambda name, trouble: heard.put((name, trouble)))
-    while heard.empty():  # events are only heard by who listens already
+    events: queue.Queue[tuple[str, Trouble]] = queue.Queue()
+    devices.listen(lambda name, trouble: events.put((name, trouble)))
+    while events.empty():  # events are only heard by who listens already
         second.event(XID, 119, gpu=1)
         try:
-            assert heard.get(timeout=0.2) == (SECOND, Trouble("xid", 119, "XID 119: its system processor does not answer"))
+            assert events.get(timeout=0.2) == (SECOND, Trouble("xid", 119, "XID 119: its system processor does not answer"))
             break
         except queue.Empty:
             continue

@@ -283,9 +283,9 @@ int nvmlDeviceGetComputeRunningProcesses_v3(handle device, unsigned *count, runn
         process *one = &all->processes[at];
         if (!is_on(one, it)) continue;
         if (there < *count && infos != NULL) {
-            running said = {one->pid, it->hidden_memory ? NOT_AVAILABLE : one->mib * MIB, NO_INSTANCE, NO_INSTANCE};
-            if (one->instance >= 0) { said.instance = one->instance; said.compute = 0; }
-            infos[there] = said;
+            running result = {one->pid, it->hidden_memory ? NOT_AVAILABLE : one->mib * MIB, NO_INSTANCE, NO_INSTANCE};
+            if (one->instance >= 0) { result.instance = one->instance; result.compute = 0; }
+            infos[there] = result;
         }
         there++;
     }
@@ -315,8 +315,8 @@ int nvmlDeviceGetProcessUtilization(handle device, sample *found, unsigned *coun
         process *one = &all->processes[at];
         if (!is_on(one, it) || one->sm == 0) continue;
         if (found != NULL && there < *count) {
-            sample said = {one->pid, since + 1, one->sm, 0, 0, 0};
-            found[there] = said;
+            sample result = {one->pid, since + 1, one->sm, 0, 0, 0};
+            found[there] = result;
         }
         there++;
     }
@@ -378,7 +378,7 @@ int nvmlDeviceGetTotalEccErrors(handle device, unsigned error, unsigned counter,
 
 /* Events */
 
-typedef struct { uint64_t types[GPUS], since[GPUS], heard; uint32_t boot; handle devices[GPUS]; } event_set;
+typedef struct { uint64_t types[GPUS], since[GPUS], delivered; uint32_t boot; handle devices[GPUS]; } event_set;
 typedef struct { handle device; unsigned long long type, data; unsigned instance, compute; } event_data;
 
 int nvmlDeviceGetSupportedEventTypes(handle device, unsigned long long *types) {
@@ -391,7 +391,7 @@ int nvmlEventSetCreate(event_set **set) {
     lock();
     if (begun == 0) return unlock(UNINITIALIZED);
     *set = calloc(1, sizeof **set);
-    (*set)->heard = all->happened;
+    (*set)->delivered = all->happened;
     (*set)->boot = all->boot;
     return unlock(SUCCESS);
 }
@@ -419,11 +419,11 @@ int nvmlEventSetWait_v2(event_set *set, event_data *data, unsigned timeout) {
         lock();
         if (begun == 0) return unlock(UNINITIALIZED);
         if (set->boot != all->boot) return unlock(INVALID_ARGUMENT);
-        while (set->heard < all->happened) {
-            event *one = &all->events[set->heard++ % EVENTS];
+        while (set->delivered < all->happened) {
+            event *one = &all->events[set->delivered++ % EVENTS];
             if (!(set->types[one->gpu] & one->type) || one->number < set->since[one->gpu]) continue;
-            event_data said = {set->devices[one->gpu], one->type, one->data, NO_INSTANCE, NO_INSTANCE};
-            *data = said;
+            event_data result = {set->devices[one->gpu], one->type, one->data, NO_INSTANCE, NO_INSTANCE};
+            *data = result;
             return unlock(SUCCESS);
         }
         for (int number = 0; number < all->count; number++)
@@ -467,9 +467,9 @@ int nvmlDeviceGetGpuInstanceProfileInfoV(handle device, unsigned number, profile
     if (number >= PROFILES || info->version != (sizeof *info | 2u << 24)) return unlock(INVALID_ARGUMENT);
     const profile *one = &profiles[number];
     if (!it->mig || one->name == NULL) return unlock(NOT_SUPPORTED);
-    profile_info said = {info->version, one->id, 0, one->compute, one->most, 16 * one->compute, one->compute, one->compute, 0, 0, 0, one->mib, ""};
-    strcpy(said.name, one->name);
-    *info = said;
+    profile_info result = {info->version, one->id, 0, one->compute, one->most, 16 * one->compute, one->compute, one->compute, 0, 0, 0, one->mib, ""};
+    strcpy(result.name, one->name);
+    *info = result;
     return unlock(SUCCESS);
 }
 
@@ -481,7 +481,7 @@ int nvmlDeviceGetGpuInstancePossiblePlacements_v2(handle device, unsigned id, pl
     if (!it->can_mig || one == NULL) return unlock(NOT_SUPPORTED);
     if (all->no_permission) return unlock(NO_PERMISSION);
     for (*count = 0; one->starts[*count] >= 0; (*count)++)
-        if (places != NULL) { placement said = {one->starts[*count], one->memory}; places[*count] = said; }
+        if (places != NULL) { placement result = {one->starts[*count], one->memory}; places[*count] = result; }
     return unlock(SUCCESS);
 }
 
@@ -507,19 +507,19 @@ int nvmlDeviceCreateGpuInstanceWithPlacement(handle device, unsigned id, const p
     if (it->refuse_create > 0) { it->refuse_create--; return unlock(INSUFFICIENT_RESOURCES); }
     int allowed = 0, compute = one->compute, same = 1;
     for (int at = 0; one->starts[at] >= 0; at++) allowed |= one->starts[at] == (int)where->start && one->memory == (int)where->size;
-    slice *room = NULL;
+    slice *unused = NULL;
     int ids = 0;
     for (slice *other = it->slices; other < it->slices + SLICES; other++) {
-        if (!other->made) { room = room == NULL ? other : room; continue; }
+        if (!other->made) { unused = unused == NULL ? other : unused; continue; }
         ids |= 1 << other->id;
         compute += by_id(other->profile)->compute;
         same += other->profile == one->id;
         if (other->start < (int)(where->start + where->size) && (int)where->start < other->start + other->size) allowed = 0;
     }
-    if (!allowed || room == NULL || compute > 7 || same > one->most) return unlock(INSUFFICIENT_RESOURCES);
+    if (!allowed || unused == NULL || compute > 7 || same > one->most) return unlock(INSUFFICIENT_RESOURCES);
     slice new = {1, 1, one->id, where->start, where->size, 0};
     while (ids & 1 << new.id) new.id++;
-    *room = new;
+    *unused = new;
     *made = handle_of(GPU_INSTANCE, it - all->gpus, new.id);
     return unlock(SUCCESS);
 }
@@ -548,8 +548,8 @@ typedef struct { handle device; unsigned id, profile; placement where; } instanc
 int nvmlGpuInstanceGetInfo(handle instance, instance_info *info) {
     slice *one;
     LOOK_UP(instance, GPU_INSTANCE, &one);
-    instance_info said = {handle_of(DEVICE, it - all->gpus, 0), one->id, one->profile, {one->start, one->size}};
-    *info = said;
+    instance_info result = {handle_of(DEVICE, it - all->gpus, 0), one->id, one->profile, {one->start, one->size}};
+    *info = result;
     return unlock(SUCCESS);
 }
 
@@ -610,8 +610,8 @@ int nvmlComputeInstanceGetInfo_v2(handle compute, compute_instance_info *info) {
     slice *one;
     LOOK_UP(compute, COMPUTE_INSTANCE, &one);
     int number = it - all->gpus;
-    compute_instance_info said = {handle_of(MIG_DEVICE, number, one->id), handle_of(GPU_INSTANCE, number, one->id), 0, 0, {0, one->size}};
-    *info = said;
+    compute_instance_info result = {handle_of(MIG_DEVICE, number, one->id), handle_of(GPU_INSTANCE, number, one->id), 0, 0, {0, one->size}};
+    *info = result;
     return unlock(SUCCESS);
 }
 

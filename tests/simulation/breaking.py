@@ -132,7 +132,7 @@ class Breaking:
         for name, machine in world.machines.items():
             process, hands = world.alive(name), machine.executor
             if hands is not None and not fault.amount:
-                hands.hears(lambda _, hands=hands: hands.halt(), "")
+                hands.receive(lambda _, hands=hands: hands.halt(), "")
             elif process is not None:
                 world.kill(process)
         self._later(fault, self._rise)
@@ -181,7 +181,7 @@ class Breaking:
         """The executor is told to end its jobs and go; what it leaves is taken over by the next one."""
         hands = self.world.machines[fault.target].executor
         if hands is not None:
-            hands.hears(lambda _: hands.halt(), "")
+            hands.receive(lambda _: hands.halt(), "")
             self._later(fault, self._replace, fault.target, self.world.alive(fault.target))
 
     def _replace(self, name: str, process: Process | None) -> None:
@@ -195,16 +195,16 @@ class Breaking:
         self._later(fault, setattr, disk, "full", False)
 
     def _device(self, fault: Fault) -> None:
-        self._tell_device(fault.target, "xid")
-        self._later(fault, self._tell_device, fault.target, "")
+        self._report_device(fault.target, "xid")
+        self._later(fault, self._report_device, fault.target, "")
 
-    def _tell_device(self, name: str, cause: str) -> None:
+    def _report_device(self, name: str, cause: str) -> None:
         machine = self.world.machines[name]
         machine.unfit = {"gpu0": "it fell off the bus"} if cause else {}
         hands = machine.executor
         if hands is not None:
             event = (cause, 79 if cause else 0, "it fell off the bus" if cause else "in order again")
-            hands.hears(lambda _: hands.handle(v.DeviceChanged(hands.now(), "gpu0", *event)), "")
+            hands.receive(lambda _: hands.handle(v.DeviceChanged(hands.now(), "gpu0", *event)), "")
 
     def _refuse(self, fault: Fault) -> None:
         self._trouble(fault, "refuse")
@@ -228,7 +228,7 @@ class Breaking:
             self._deny(fault.target)
             return
         by, now = node_writer(fault.target), self.world.network.clock()
-        said = Record(by=by, now=now, engine="liar", as_of=0, facts=())
+        record = Record(by=by, now=now, engine="liar", as_of=0, facts=())
         gpu = f.nodes.Device(device="gpu0", model="H100-80GB", memory=1)
         registered = f.NodeRegisteredV1(node=fault.target, devices=(gpu, gpu), cpu=1, memory=1, at=now)
         lies = [
@@ -236,7 +236,7 @@ class Breaking:
             encode(Record(by="allocator", now=now, engine="liar", as_of=0, facts=())),
             encode(Record(by=by, now=now, engine="liar", as_of=0, facts=(f.NodeStoppedV1(node="elsewhere", at=now),))),
             encode(Record(by=by, now=now, engine="liar", as_of=0, facts=(f.NodeLostV1(node=fault.target, silent_for=0),))),
-            encode(Record(by=by, now=now + 3_000_000, engine="liar", as_of=0, facts=said.facts)),
+            encode(Record(by=by, now=now + 3_000_000, engine="liar", as_of=0, facts=record.facts)),
             encode(Record(by=by, now=now, engine="liar", as_of=0, facts=(registered,))),
         ]
         lie = lies[fault.amount]
@@ -269,7 +269,7 @@ class Breaking:
         for machine in world.machines.values():
             machine.trouble, machine.slow, machine.disk.full = "", 1.0, False
             if machine.unfit:
-                self._tell_device(machine.name, "")
+                self._report_device(machine.name, "")
         for name in world.processes:
             if name != "users":
                 world.launch(name)

@@ -22,7 +22,7 @@ from tests.simulation.plan import Plan, draw, read, write
 from tests.simulation.shrinking import shrink, sort_of
 from tests.simulation.world import Outcome, play
 
-TOLD_EVERY = 2.0
+REPORT_EVERY = 2.0
 
 
 def run(seed: str, **how: Any) -> Outcome:
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     began, cpu = time.monotonic(), time.process_time()
     outcomes = list(_played([str(seed) for seed in range(options.first, options.first + options.seeds)], partial(run, **how)))
     seconds, spent = time.monotonic() - began, time.process_time() - cpu + _children()
-    _tell(outcomes, seconds, spent)
+    _report(outcomes, seconds, spent)
     if options.json:
         options.json.write_text(json.dumps(_figures(outcomes, seconds, spent), indent=2) + "\n", encoding="utf-8")
     broken = [outcome for outcome in outcomes if outcome.violations]
@@ -57,14 +57,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _played(seeds: list[str], run: Callable[[str], Outcome]) -> Iterator[Outcome]:
-    told = 0.0
+    reported = 0.0
     with multiprocessing.Pool() as pool:
         for done, outcome in enumerate(pool.imap_unordered(run, seeds, chunksize=4), 1):
             yield outcome
             for violation in outcome.violations[:1]:
                 print(f"seed {outcome.seed}: {violation}", flush=True)
-            if sys.stderr.isatty() and (time.monotonic() - told > TOLD_EVERY or done == len(seeds)):
-                told = time.monotonic()
+            if sys.stderr.isatty() and (time.monotonic() - reported > REPORT_EVERY or done == len(seeds)):
+                reported = time.monotonic()
                 print(f"\r{done} of {len(seeds)} seeds", end="" if done < len(seeds) else "\n", file=sys.stderr, flush=True)
         pool.close()
         pool.join()
@@ -89,7 +89,7 @@ def _children() -> float:
     return times.children_user + times.children_system
 
 
-def _tell(outcomes: list[Outcome], seconds: float, cpu: float) -> None:
+def _report(outcomes: list[Outcome], seconds: float, cpu: float) -> None:
     counts: Counter[str] = Counter()
     recoveries: dict[str, list[float]] = defaultdict(list)
     for outcome in outcomes:

@@ -47,7 +47,7 @@ class Behaviour(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """One process. `left`: microseconds of work before it, None for no end; `graced`: seconds of grace it was told, at `told`."""
+    """One process. `left`: microseconds of work before it, None for no end; `graced`: seconds of grace that it was given at `notified`."""
 
     order: StartOrder
     behaviour: Behaviour
@@ -57,7 +57,7 @@ class Running:
     code: int | None = None
     finished: bool = False
     suspended: bool = False
-    told: float | None = None
+    notified: float | None = None
     graced: float = 0.0
     killed: bool = False
     callback: str = ""
@@ -192,11 +192,11 @@ class Machine:
         self._go_on(one)
         return one
 
-    def tell(self, lease: str, grace: float) -> bool:
-        """It is told to stop; whether it listens. `grace`: seconds until it may be killed."""
+    def notify(self, lease: str, grace: float) -> bool:
+        """Order it to stop; returns whether it reacts. `grace`: seconds until it may be killed."""
         one = self.running[lease]
-        if one.told is None:
-            one.told, one.graced = self.now(), grace
+        if one.notified is None:
+            one.notified, one.graced = self.now(), grace
         if one.behaviour.hooked and one.code is None:
             self._later(one, one.behaviour.abort_takes, self._leaves)
         return one.behaviour.hooked
@@ -225,8 +225,8 @@ class Machine:
         one = self.running.get(lease)
         if one is None or one.code is not None:
             return
-        if graced and one.told is not None and self.now() - one.told < one.graced - TOLERANCE:
-            self._wrong(f"{lease} was promised {one.graced:.1f} s, and is killed after {self.now() - one.told:.1f}")
+        if graced and one.notified is not None and self.now() - one.notified < one.graced - TOLERANCE:
+            self._wrong(f"{lease} was promised {one.graced:.1f} s, and is killed after {self.now() - one.notified:.1f}")
         one.killed = True
         self.end(one, KILLED)
 
@@ -249,7 +249,7 @@ class Machine:
         one = self.running.get(lease)
         if one is None or one.code is not None:
             return False
-        one.suspended, one.told, one.callback = False, None, ""
+        one.suspended, one.notified, one.callback = False, None, ""
         self._see_owners(one.order)
         self._go_on(one)
         return True
@@ -301,7 +301,7 @@ class Machine:
             one.callback = "over"
             self._save(one)
             if self.executor is not None:
-                self.executor.hears(self.executor.called_back, one.order.lease)
+                self.executor.receive(self.executor.called_back, one.order.lease)
 
     def _checkpoint(self, one: Running) -> None:
         if one.code is None:
@@ -315,7 +315,7 @@ class Machine:
         done = round((self.now() - one.began) * SECOND)
         self._saved[one.unseen] = self._saved.get(order.resume_from, 0) + done
         if self.executor is not None:
-            self.executor.hears(self.executor.look, order.lease)
+            self.executor.receive(self.executor.look, order.lease)
 
     def end(self, one: Running, code: int) -> None:
         """Its processes are gone."""
@@ -325,7 +325,7 @@ class Machine:
         one.code, one.ended_at = code, self._clock()
         one.free_at = self.now() + one.behaviour.lingers / SECOND
         if self.executor is not None:
-            self.executor.hears(self.executor.exited, one.order.lease)
+            self.executor.receive(self.executor.exited, one.order.lease)
 
     @staticmethod
     def _forget_timers(one: Running) -> None:

@@ -44,7 +44,7 @@ _encode = msgspec.json.encode
 _decode = msgspec.json.decode
 
 
-class Said:
+class ClientMessage:
     """A message as nats-py hands it out."""
 
     __slots__ = ("_client", "data", "headers", "reply", "subject")
@@ -58,24 +58,24 @@ class Said:
 
 
 class Subscription:
-    """One callback, for one message after the other, as nats-py has it. What never has to wait is heard at once, without a task."""
+    """One callback, for one message after the other, as nats-py has it. What never has to wait is delivered at once, without a task."""
 
-    __slots__ = ("_at_once", "_client", "_heard", "_lines", "_task", "pattern")
+    __slots__ = ("_at_once", "_callback", "_client", "_lines", "_task", "pattern")
 
-    def __init__(self, client: Client, pattern: str, heard: Callable[[Any], Awaitable[None]]) -> None:
-        self._client, self.pattern, self._heard = client, pattern, heard
-        self._lines: deque[Said] = deque()
+    def __init__(self, client: Client, pattern: str, callback: Callable[[Any], Awaitable[None]]) -> None:
+        self._client, self.pattern, self._callback = client, pattern, callback
+        self._lines: deque[ClientMessage] = deque()
         self._task: asyncio.Task[None] | None = None
         self._at_once = pattern.startswith(("_INBOX", "hr.telemetry."))
 
-    def hear(self, message: Said) -> None:
+    def receive(self, message: ClientMessage) -> None:
         """It has arrived."""
         if self._at_once:
             try:
-                self._heard(message).send(None)  # type: ignore[attr-defined]
+                self._callback(message).send(None)  # type: ignore[attr-defined]
             except StopIteration:
                 return
-            raise AssertionError(f"{self.pattern}: what was to be heard at once has to wait")
+            raise AssertionError(f"{self.pattern}: what was to be delivered at once has to wait")
         self._lines.append(message)
         if self._task is None:
             self._task = self._client.network.loop.create_task(self._work())
@@ -83,7 +83,7 @@ class Subscription:
     async def _work(self) -> None:
         try:
             while self._lines:
-                await self._heard(self._lines.popleft())
+                await self._callback(self._lines.popleft())
         finally:
             self._task = None
 
@@ -147,7 +147,7 @@ class Wire:
     def __init__(self, network: Network, client: Client, process: Process, random: Random) -> None:
         self.network, self.random, self.epoch = network, random, 0
         self.latency, self.lossy = network.latency, 0.0
-        self.up = Pipe(self, OUTSIDE.context, lambda *message: network.heard(client, *message))
+        self.up = Pipe(self, OUTSIDE.context, lambda *message: network.receive(client, *message))
         self.down = Pipe(self, process.context, client.arrives)
 
     def hold(self, until: float) -> None:
@@ -222,10 +222,10 @@ class Client:
     async def listen(self, subject: str, listener: Callable[[Any], None]) -> Subscription:
         """The same, without waiting."""
 
-        async def hear(said: Said) -> None:
-            listener(said)
+        async def receive(message: ClientMessage) -> None:
+            listener(message)
 
-        return await self.subscribe(subject, hear)
+        return await self.subscribe(subject, receive)
 
     def forget(self, subscription: Subscription) -> None:
         """It is heard no more."""
@@ -246,7 +246,7 @@ class Client:
         if routes is None:
             routes = self._routes[key] = [one for one in self._subscriptions if matches(one.pattern, subject)]
         for subscription in routes:
-            subscription.hear(Said(self, shown or subject, reply, payload, headers))
+            subscription.receive(ClientMessage(self, shown or subject, reply, payload, headers))
 
     async def came(self) -> None:
         """The server is there."""
@@ -276,17 +276,17 @@ class Client:
             loop.call_soon(lambda: loop.create_task(self._repair()), context=self.process.context)
 
     async def _repair(self) -> None:
-        await self._told("disconnected_cb")
+        await self._notify("disconnected_cb")
         while not self.network.reachable(self):
             await asyncio.sleep(0.1)
         if not self.gone:
             await self.came()
-            await self._told("reconnected_cb")
+            await self._notify("reconnected_cb")
 
-    async def _told(self, what: str) -> None:
-        hear = self.options.get(what)
-        if hear is not None:
-            await hear()
+    async def _notify(self, what: str) -> None:
+        callback = self.options.get(what)
+        if callback is not None:
+            await callback()
 
 
 class SimulatedConnection(Client, Connection):
@@ -477,7 +477,7 @@ class Network:
 
     # What the server does
 
-    def heard(self, client: Client, subject: str, payload: bytes, reply: str, headers: dict[str, str] | None) -> None:
+    def receive(self, client: Client, subject: str, payload: bytes, reply: str, headers: dict[str, str] | None) -> None:
         """A client's message has arrived."""
         if self.over:
             return
@@ -493,8 +493,8 @@ class Network:
         elif subject.startswith("$JS.API."):
             self._api(client, subject[8:], payload, reply)
         else:
-            heard = self._deliver(subject, payload, reply, headers)
-            if not heard and reply:
+            delivered = self._deliver(subject, payload, reply, headers)
+            if not delivered and reply:
                 self._deliver(reply, b"", "", {"Status": "503"})
 
     def write(self, subject: str, payload: bytes) -> None:

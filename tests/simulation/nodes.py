@@ -71,8 +71,8 @@ class Hands:
             v.Release: self._release,
         }
 
-    def hears(self, what: Callable[[str], None], lease: str) -> None:
-        """The machine has something to say; when this process comes to its turn it listens."""
+    def receive(self, what: Callable[[str], None], lease: str) -> None:
+        """The machine has something to say; this process receives it when its turn comes."""
         self._loop.call_soon(what, lease, context=self._process.context)
 
     def handle(self, event: v.Event) -> None:
@@ -92,7 +92,7 @@ class Hands:
         if one is not None:
             self.handle(v.Started(self.now(), lease, "watchdog"))
             if left.started and left.ladder is not None and not left.suspended:
-                hooked = self.machine.tell(lease, _grace(left.ladder, self.machine, lease))
+                hooked = self.machine.notify(lease, _grace(left.ladder, self.machine, lease))
                 self.handle(v.Notified(self.now(), lease, hooked, "the executor was restarted"))
             self.look(lease)
             if one.code is not None:
@@ -165,13 +165,13 @@ class Hands:
         if ladder is not None:
             self.journal.note_stop_order(action.lease, ladder, self.now())
             grace = _grace(ladder, self.machine, action.lease)
-        hooked = self.machine.tell(action.lease, grace)
+        hooked = self.machine.notify(action.lease, grace)
         self.handle(v.Notified(self.now(), action.lease, hooked))
 
     def _run_callback(self, action: v.RunCallback) -> None:
         self.machine.call_back(action.lease)
         if self.machine.running[action.lease].callback == "over":  # under a former executor
-            self.hears(self.called_back, action.lease)
+            self.receive(self.called_back, action.lease)
 
     def _kill(self, action: v.Kill) -> None:
         lease = self.node.leases[action.lease]
@@ -243,13 +243,13 @@ async def serve(machine: Machine, network: Network) -> None:
     machine.executor = hands
     for left in [left for left in journal.open.values() if not left.ended]:
         hands.adopt(left)
-    hears = BusListener(
+    listener = BusListener(
         pushed=lambda orders: hands.handle(v.Pushed(now(), orders)),
         answered=lambda answer: hands.handle(v.Answered(now(), answer)),
         returned=lambda: hands.handle(v.Returned(now())),
         logs=lambda _request: LogsAnswer(ended=True),
     )
-    await link.run(hears, ledger, lambda: len(node.leases))
+    await link.run(listener, ledger, lambda: len(node.leases))
 
 
 def clock_of(network: Network, process: Process) -> Callable[[], int]:

@@ -39,15 +39,15 @@ def test_time_jumps_to_what_is_due_next():
 
 def test_within_a_process_all_keeps_its_order_and_between_processes_the_seed_decides():
     def run_seed(seed):
-        heard = []
+        log = []
 
         async def both(_loop):
             for name in ("a", "b"):
-                Process(name).run(counting(name, heard))
+                Process(name).run(counting(name, log))
             await asyncio.sleep(1)
 
         run(both, seed)
-        return heard
+        return log
 
     orders = {tuple(run_seed(seed)) for seed in range(10)}
     assert len(orders) > 1
@@ -56,14 +56,14 @@ def test_within_a_process_all_keeps_its_order_and_between_processes_the_seed_dec
 
 
 def test_what_was_killed_runs_no_more_whatever_becomes_due():
-    heard = []
+    log = []
 
     async def crash_victim(loop):
         process = Process("victim")
-        process.run(counting("victim", heard, 100))
+        process.run(counting("victim", log, 100))
         process.crash_in, process.on_crash = 3, loop.kill
         await asyncio.sleep(1)
-        seen = len(heard)
+        seen = len(log)
         loop.go_on(process)
         await asyncio.sleep(1)
         return seen
@@ -73,30 +73,30 @@ def test_what_was_killed_runs_no_more_whatever_becomes_due():
 
 def test_what_was_stopped_goes_on_where_it_was():
     async def stop(loop):
-        heard = []
+        log = []
         process = Process("sleeper")
-        process.run(counting("sleeper", heard))
+        process.run(counting("sleeper", log))
         process.stopped = True
         await asyncio.sleep(60)
-        seen = len(heard)
+        seen = len(log)
         loop.go_on(process)
         await asyncio.sleep(1)
-        return seen, len(heard)
+        return seen, len(log)
 
     assert run(stop)[0] == (0, 5)
 
 
 def test_everything_knows_in_which_process_it_is():
     async def ask(_loop):
-        heard = []
+        log = []
 
         async def note_current():
             await asyncio.sleep(1)
-            heard.append(current().name)
+            log.append(current().name)
 
         Process("a").run(note_current())
         await asyncio.sleep(2)
-        return [*heard, current().name]
+        return [*log, current().name]
 
     assert run(ask)[0] == ["a", "outside"]
 

@@ -101,10 +101,10 @@ def test_without_faults_each_layout_states_the_same_facts():
 
 
 def test_a_seed_gives_the_same_bytes_in_any_process():
-    told = "from tests.simulation.campaign import run; print(run('13').digest)"
+    program = "from tests.simulation.campaign import run; print(run('13').digest)"
     digests = {
         subprocess.run(
-            [sys.executable, "-c", told],
+            [sys.executable, "-c", program],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": hashes, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"},
             capture_output=True,
@@ -264,7 +264,7 @@ class TestWhatIsFound:
             if subject.startswith("hr.submit."):
                 headers = headers | {"Nats-Msg-Id": decode_submit(payload)[0].id}
             answer = honest(self, stream, subject, payload, headers)
-            return {name: said for name, said in answer.items() if name != "duplicate"}
+            return {name: value for name, value in answer.items() if name != "duplicate"}
 
         def one_way(seed):
             plan = draw(seed)

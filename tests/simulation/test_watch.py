@@ -26,7 +26,7 @@ from tests.simulation.watch import Watch
 from tests.simulation.world import play
 
 
-class Told:
+class Watched:
     """A ledger of one node and two jobs, as the watch is shown it; times are seconds since the beginning."""
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ class Told:
         self.jobs = [f"default.ann.{make_job_id(START // 1_000, bytes([0] * 9 + [number]))}" for number in (1, 2)]
         self.append_facts("governance", 0, 0, *as_law(HALL))
         devices = tuple(Device(device=f"gpu{number}", model="H100", memory=81_920) for number in range(2))
-        told = {"cpu": 64 * CPU_UNITS, "memory": 1_048_576, "at": START}
-        self.append_facts("node.n1", 1, 1, f.NodeRegisteredV1(node="n1", labels={"site": "hall"}, devices=devices, **told))
+        resources = {"cpu": 64 * CPU_UNITS, "memory": 1_048_576, "at": START}
+        self.append_facts("node.n1", 1, 1, f.NodeRegisteredV1(node="n1", labels={"site": "hall"}, devices=devices, **resources))
         admitted = [f.JobAdmittedV1(job=job, policy="ml", profile="one", request={GPU: GPU_UNITS}) for job in self.jobs]
         self.append_facts("admission", 2, 2, *admitted, f.WishesJudgedV1(through=2))
 
@@ -62,28 +62,30 @@ class Told:
     ids=["heard behind an allocator that had not read it", "by a clock that is behind the log"],
 )
 def test_a_start_is_as_old_as_it_is_in_the_ledger(stated, next_grant, counts):
-    told = Told()
-    told.grant(0, now=3, as_of=3)
-    told.append_facts("node.n1", stated, 4, f.LeaseStartedV1(job=told.jobs[0], attempt=1, at=START))
+    watched = Watched()
+    watched.grant(0, now=3, as_of=3)
+    watched.append_facts("node.n1", stated, 4, f.LeaseStartedV1(job=watched.jobs[0], attempt=1, at=START))
     if next_grant is not None:
-        told.grant(1, now=next_grant, as_of=4)
+        watched.grant(1, now=next_grant, as_of=4)
 
-    told.watch.finish()
+    watched.watch.finish()
 
-    assert told.watch.violations == []
-    assert told.watch.auditor.jobs[told.jobs[0]].started == {0: START + counts * SECOND}
+    assert watched.watch.violations == []
+    assert watched.watch.auditor.jobs[watched.jobs[0]].started == {0: START + counts * SECOND}
 
 
 def test_what_is_let_go_of_before_an_allocator_hears_of_it_is_used_until_then():
-    told = Told()
-    told.grant(0, now=3, as_of=3)
-    told.append_facts("node.n1", 5, 4, f.LeaseEndedV1(job=told.jobs[0], attempt=1, outcome="exited", exited_at=START, at=START))
-    told.grant(1, now=9, as_of=4)
+    watched = Watched()
+    watched.grant(0, now=3, as_of=3)
+    watched.append_facts(
+        "node.n1", 5, 4, f.LeaseEndedV1(job=watched.jobs[0], attempt=1, outcome="exited", exited_at=START, at=START)
+    )
+    watched.grant(1, now=9, as_of=4)
 
-    told.watch.finish()
+    watched.watch.finish()
 
-    assert told.watch.violations == []
-    assert told.watch.auditor.used == {("default", "ml"): 2 * SECOND * GPU_UNITS}
+    assert watched.watch.violations == []
+    assert watched.watch.auditor.used == {("default", "ml"): 2 * SECOND * GPU_UNITS}
 
 
 FLOOD = REFUSALS_STATED + 2

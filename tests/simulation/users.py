@@ -113,13 +113,13 @@ class Users:
     async def _ask(self, subject: str, payload: bytes) -> None:
         for _ in range(5):
             try:
-                said = await (await self._connected()).ask(subject, payload)
+                reply = await (await self._connected()).ask(subject, payload)
             except LogRefused:
                 return
             except LogError:
                 await asyncio.sleep(1.0)
                 continue
-            answer = msgspec.json.decode(said.data, type=Answer)
+            answer = msgspec.json.decode(reply.data, type=Answer)
             self.world.counts[f"answered: {answer.code or 'well'}"] += 1
             if answer.code == "INTERNAL":
                 self.world.watch.wrong(f"{subject} is answered: {answer.error}")

@@ -50,7 +50,7 @@ class Watch:
         self.judged: set[str] = set()
         self.counted: list[tuple[int, Counter[str]]] = []
         self.digest = blake2b(digest_size=16)
-        self.told: Callable[[], None] | None = None
+        self.on_violation: Callable[[], None] | None = None
         self._later: deque[tuple[int, dict[str, Any]]] = deque()
         self._last: dict[str, str] = {}
         self._reported = 0
@@ -64,8 +64,8 @@ class Watch:
         """Something that must never be."""
         if len(self.violations) < MOST:
             self.violations.append(what)
-        if self.told is not None:
-            self.told()
+        if self.on_violation is not None:
+            self.on_violation()
 
     def stored(self, message: Message) -> None:
         """The ledger has one more record."""
@@ -112,8 +112,8 @@ class Watch:
             self._later.append((message.sequence, record))
             return
         while self._later and self._later[0][0] <= record["as_of"]:
-            self._hear(*self._later.popleft())
-        self._hear(message.sequence, record)
+            self._read(*self._later.popleft())
+        self._read(message.sequence, record)
 
     def _note_verdicts(self, facts: list[dict[str, Any]]) -> None:
         """Who is judged by name; of a flood of refusals what is beyond is counted, by user, up to the record's last submission (R14)."""
@@ -126,11 +126,11 @@ class Watch:
         if through is not None:
             self.counted.append((through, counts))
 
-    def _hear(self, sequence: int, record: dict[str, Any]) -> None:
+    def _read(self, sequence: int, record: dict[str, Any]) -> None:
         auditor = self.auditor
         auditor.sequence = sequence
         try:
-            auditor.hear(record)
+            auditor.read_record(record)
         except Exception as error:  # noqa: BLE001 - a ledger that it cannot read breaks a promise
             self.wrong(f"{sequence}: the auditor cannot read it: {error!r}")
         for violation in auditor.violations[self._reported :]:
@@ -141,7 +141,7 @@ class Watch:
     def finish(self) -> None:
         """Hear what is left."""
         while self._later:
-            self._hear(*self._later.popleft())
+            self._read(*self._later.popleft())
 
     # At rest
 
@@ -208,5 +208,5 @@ def decided_otherwise(messages: list[Message]) -> tuple[Finding, ...]:
 
 def _dearest(violation: str) -> bool:
     """Whether it is about a slice that was asked for before any node was there: it is charged as where it is dearest, for good."""
-    said = re.search(r"is charged (\d+) for \('([^']+)', \d+\)$", violation)
-    return said is not None and int(said[1]) == charge(said[2])
+    charged = re.search(r"is charged (\d+) for \('([^']+)', \d+\)$", violation)
+    return charged is not None and int(charged[1]) == charge(charged[2])

@@ -188,7 +188,7 @@ class World:
     async def _play(self) -> None:
         """The story, to its end or to the first promise broken. What is seen in tidying up does not count: there the killed go on."""
         enough = asyncio.Event()
-        self.watch.told = enough.set
+        self.watch.on_violation = enough.set
         story, stop = asyncio.ensure_future(self._story()), asyncio.ensure_future(enough.wait())
         await asyncio.wait([story, stop], return_when=asyncio.FIRST_COMPLETED)
         violations = list(self.watch.violations)
@@ -362,8 +362,8 @@ class World:
 
     def _logged(self, _logger: Any, level: str, event: dict[str, Any]) -> Any:
         if event["event"] not in NO_TROUBLE and not self.over:
-            said = {key: value for key, value in event.items() if key != "event"}
-            self.watch.wrong(f"{current().name} logs {level} {event['event']}: {said!r}")
+            fields = {key: value for key, value in event.items() if key != "event"}
+            self.watch.wrong(f"{current().name} logs {level} {event['event']}: {fields!r}")
         raise structlog.DropEvent
 
     async def _tidy(self) -> None:
