@@ -38,7 +38,7 @@ def audit() -> tuple[Callable[[Stored], object], State]:
         reader.read(message)
         verifier.take([message])  # type: ignore[list-item]
         if verifier.decisions is not None:
-            verifier.decisions.settle(message.stamped)
+            verifier.decisions.fold_before(message.stamped)
         verifier.seals.came.clear()
 
     return take, reader.state

@@ -9,7 +9,7 @@ The question it answers: *what was used, by whom, reserved or borrowed, and what
 - `storage`: `store` writes and reads the books in PostgreSQL; `schema` brings the database up to date; `sql/` has every statement;
   `batching` forms transactions.
 - `reports` answers queries: `usage_reader` reads any `periods`; `usage`, `invoice`, `focus` and `history` are the answers.
-- `sampling` hears the samples of nodes, `books/utilization` adds them up, `storage/load_store` writes the sums, `reports/load_reader`
+- `sampling` receives the samples of nodes, `books/utilization` adds them up, `storage/load_store` writes the sums, `reports/load_reader`
   reads them.
 - `service` follows the ledger, a batch of messages at a time, and never loses its position.
 

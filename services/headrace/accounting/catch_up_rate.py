@@ -21,7 +21,7 @@ class CatchUpRate:
         """Facts entered since the start."""
         return self.taken + self.facts
 
-    def look(self, behind: int, seconds: float) -> None:
+    def update(self, behind: int, seconds: float) -> None:
         """Update with the lag in records and the seconds since the last update."""
         self.taken += self.facts
         self.behind, self.facts_per_s, self.facts = behind, round(self.facts / seconds), 0

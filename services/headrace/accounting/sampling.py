@@ -1,4 +1,4 @@
-"""Hears the samples of nodes, adds complete minutes to the tables of loads, and tells who uses GPUs now.
+"""Receives the samples of nodes, adds complete minutes to the tables of loads, and answers who uses GPUs now.
 
 Samples are published and not stored. What arrives while this process is away is unknown, as is what arrives while PostgreSQL is away for
 more than an hour.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 WRITE_EVERY = 10.0
-HEARD_WITHIN = MINUTE
+SHOWN_WITHIN = MINUTE
 """Age of a sample, in microseconds, from which on it is not shown."""
 UNKNOWN = -1
 
@@ -53,10 +53,10 @@ class Sampling:
         self._last: dict[str, tuple[int, Samples]] = {}
         self._service_accounts: frozenset[tuple[str, str]] = frozenset()
         self._forgotten_at = 0
-        self.heard = 0
+        self.received = 0
         """Number of samples so far."""
 
-    async def hear(self, message: Msg) -> None:
+    async def receive(self, message: Msg) -> None:
         """Take a message from a node; one that is malformed, or of another node, is ignored."""
         try:
             samples = decode(message.data, Samples)
@@ -70,7 +70,7 @@ class Sampling:
         node = self._state().nodes.get(samples.node)
         if node is not None:
             at = self._clock()
-            self.heard += 1
+            self.received += 1
             self._last[node.name] = (at, samples)
             self._loads.enter(samples, node, at)
 
@@ -104,7 +104,7 @@ class Sampling:
         for node_name in sorted(self._last):
             at, samples = self._last[node_name]
             node = state.nodes.get(node_name)
-            if node is None or at < now - HEARD_WITHIN:
+            if node is None or at < now - SHOWN_WITHIN:
                 continue
             holders = _holders(node, tenant)
             devices = [device for device in samples.devices if tenant == ALL_TENANTS or device.device in holders]
@@ -120,7 +120,7 @@ class Sampling:
             now=now,
             nodes=tuple(loads),
             holders=tuple(
-                sorted((held.told(state) for held in idle.values()), key=lambda one: (-one.units, one.job, one.node))
+                sorted((held.view(state) for held in idle.values()), key=lambda one: (-one.units, one.job, one.node))
             ),
             idle_nodes=tuple(_idle_nodes(state, tenant)),
             unknown=unknown,
@@ -139,7 +139,7 @@ class _Holding:
         self._devices.append(device)
         self._units += units
 
-    def told(self, state: State) -> IdleHolder:
+    def view(self, state: State) -> IdleHolder:
         lease, job = self._lease, self._lease.job
         return IdleHolder(
             job=job.key,

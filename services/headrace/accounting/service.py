@@ -54,7 +54,7 @@ FACTS_AT_ONCE = 100
 PROVIDER = "provider"
 """The name under which queries about all tenants are sent."""
 
-LOOK_EVERY, ASKED_AGAIN = 5.0, 0.5
+POLL_EVERY, ASKED_AGAIN = 5.0, 0.5
 FAR = 2_000
 """Lag in records from which on it is logged repeatedly."""
 HURRIED_AFTER = 10 * SECOND
@@ -93,7 +93,7 @@ async def main(service: Service) -> None:
     await serve(service.connection, service.name, fold, accounting.handlers())
     await serve(service.connection, PROVIDER, fold, accounting.provider_handlers())
     accounting.show(service.health)
-    await service.connection.subscribe(telemetry("*", "samples"), cb=accounting.sampling.hear)
+    await service.connection.subscribe(telemetry("*", "samples"), cb=accounting.sampling.receive)
     await accounting.run()
 
 
@@ -165,9 +165,9 @@ class Accounting:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_EVERY)
             with suppress(LogError):
-                self.pace.look(max(0, await self._log.tip() - self._written.sequence), loop.time() - began)
+                self.pace.update(max(0, await self._log.tip() - self._written.sequence), loop.time() - began)
                 is_far = self.pace.behind > FAR
                 if self._niceness is not None:
                     late = wall_clock() - self._written.now
@@ -186,7 +186,7 @@ class Accounting:
         metrics.gauge("headrace_postgres_connected", "1 while connected to PostgreSQL", lambda: int(self._writing.is_there))
         metrics.counter("headrace_postgres_outages_total", "times PostgreSQL was unreachable", lambda: self._writing.outages)
         metrics.counter("headrace_books_facts_total", "number of facts entered into the books", lambda: pace.taken)
-        metrics.counter("headrace_samples_total", "number of samples of nodes that were heard", lambda: self.sampling.heard)
+        metrics.counter("headrace_samples_total", "number of samples received from nodes", lambda: self.sampling.received)
 
     def handlers(self) -> dict[str, Handler]:
         return {

@@ -70,7 +70,7 @@ def show(health: Health, deciding: Deciding, submits: Log) -> None:
     state, tip = deciding.fold.state, [0]
     waited = health.metrics.histogram("headrace_submit_to_admission_seconds", "time from SUBMIT to the durable decision", QUICK)
 
-    async def look() -> None:
+    async def read_tip() -> None:
         tip[0] = await submits.tip()
 
     def stated(facts: tuple[AnyFact, ...]) -> None:
@@ -80,7 +80,7 @@ def show(health: Health, deciding: Deciding, submits: Log) -> None:
                 break
             waited.observe(max(0, now - message.stamped) / MICROSECONDS)
 
-    health.before_metrics(look)
+    health.before_metrics(read_tip)
     health.metrics.gauge("headrace_submit_waiting_wishes", "submissions not judged yet", lambda: max(0, tip[0] - state.judged))
     deciding.on_stated = stated
 

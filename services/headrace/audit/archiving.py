@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 EVERY = DAY
 """Default time that a record waits for the archive, in microseconds."""
-LOOK_EVERY = 60.0
+POLL_EVERY = 60.0
 """Interval in seconds at which it checks whether a record has waited long enough; failures are retried then."""
 MIB = 1024 * 1024
-ROOM = 256 * MIB
+FREE_BYTES_MIN = 256 * MIB
 """Bytes that stay free on the disk, because the ledger mostly is on the same one."""
 
 _log = structlog.get_logger("headrace.audit")
@@ -51,11 +51,11 @@ class Archiving:
     async def run(self) -> None:
         """Archive what is due until cancelled."""
         while self.every:
-            await self.look()
-            await asyncio.sleep(LOOK_EVERY)
+            await self.check()
+            await asyncio.sleep(POLL_EVERY)
         await asyncio.Event().wait()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Archive if a record has waited long enough."""
         try:
             trouble = await self._archive() if await self._is_due() else ""
@@ -81,8 +81,9 @@ class Archiving:
     async def _archive(self) -> str:
         """Archive now. Returns "" or why that is impossible."""
         free = shutil.disk_usage(self._directory.parent).free
-        if free < ROOM:
-            return f"the disk of {self._directory} has {free // MIB} MiB left, and {ROOM // MIB} MiB are kept free: make room there"
+        if free < FREE_BYTES_MIN:
+            kept = FREE_BYTES_MIN // MIB
+            return f"the disk of {self._directory} has {free // MIB} MiB left, and {kept} MiB are kept free: make room there"
         export = await asyncio.to_thread(_exporting)
         manifest = await export(self._stream, self._directory)
         _log.info("archived", through=manifest.through)

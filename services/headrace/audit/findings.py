@@ -16,12 +16,12 @@ class AuditFindings:
         self.count = 0
         self.damages = 0
         """Number of findings of damaged records; wrong decisions do not count."""
-        self._told: set[tuple[str, int]] = set()
+        self._places: set[tuple[str, int]] = set()
 
     def add(self, finding: Finding) -> None:
         """Add a finding; adjacent ranges of removed sealed records are merged."""
         place = (finding.kind, finding.sequence)
-        if place in self._told:
+        if place in self._places:
             return
         last = self.kept[-1] if self.kept else None
         if (
@@ -34,7 +34,7 @@ class AuditFindings:
         self.count += 1
         self.damages += finding.kind != "decision"
         if len(self.kept) < KEPT:
-            self._told.add(place)
+            self._places.add(place)
             self.kept.append(finding)
 
     def touches(self, sequence: int) -> bool:

@@ -2,7 +2,7 @@
 
 A seal covers the records `first` to `last`, each with its subject, its bytes and the server's time, and names the seal before it: so the
 last one covers all. The records of nodes, which have no chain, and the last of every service are protected by it. Besides the two digests
-it has marks, twelve bytes for each record, which tell *which* record was changed or removed.
+it has marks, twelve bytes for each record, which show *which* record was changed or removed.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.messages.audit import Finding
 
-LOOK = 256
+SEARCH_WINDOW = 256
 """Records that are searched for a place where both are equal again."""
 
 
@@ -55,10 +55,10 @@ class Walk:
     def _parted(self, sealed: int, there: int, left: int) -> tuple[int, int]:
         """How many of each to skip until both are equal again, as few as possible; at most `left` of the sealed ones."""
         places: dict[bytes, int] = {}
-        for place, mark in enumerate(self.there[there : there + LOOK]):
+        for place, mark in enumerate(self.there[there : there + SEARCH_WINDOW]):
             places.setdefault(mark, place)
         best: tuple[int, int] | None = None
-        for gone, mark in enumerate(self.sealed[sealed : sealed + LOOK]):
+        for gone, mark in enumerate(self.sealed[sealed : sealed + SEARCH_WINDOW]):
             if best is not None and gone >= sum(best):
                 break
             new = places.get(mark)

@@ -80,7 +80,7 @@ async def main(service: Service) -> None:
     measure(service.health.metrics, watch, snapshotter, log.archive)
     measure_archiving(service.health.metrics, archiving)
 
-    def told(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
+    def service_view(_tenant: str, _user: str, _payload: bytes) -> ServiceView:
         view = status(service.name, fold)
         snapshots_taken = {"snapshot": snapshotter.last, "snapshots_taken": snapshotter.taken}
         detail = view.detail | snapshots_taken | watch.detail(fold.sequence) | {"archive_every": archiving.every}
@@ -89,7 +89,7 @@ async def main(service: Service) -> None:
     def verified(_tenant: str, _user: str, _payload: bytes) -> VerifyReport:
         return watch.report()
 
-    await serve(service.connection, service.name, fold, {"status": told, "verified": verified})
+    await serve(service.connection, service.name, fold, {"status": service_view, "verified": verified})
     await run_until_first_ends(_keep(snapshotter), watch.run(), archiving.run())
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BATCH = 50
 """Records folded before queries get their turn."""
-LOOK_EVERY = 5.0
+POLL_EVERY = 5.0
 AGAIN_AFTER = 20 * SECOND
 """Duration in microseconds that counts for a snapshot that could not be stored."""
 
@@ -70,7 +70,7 @@ class Snapshotter:
         reader = await self._log.read(self.fold.sequence)
         try:
             while True:
-                await self.take_in(await reader.batch(BATCH, LOOK_EVERY))
+                await self.take_in(await reader.batch(BATCH, POLL_EVERY))
                 await asyncio.sleep(0)
         finally:
             await reader.close()

@@ -103,7 +103,7 @@ class Decisions:
         while self._ahead and not self.broken:
             self._fold()
 
-    def settle(self, before: int) -> None:
+    def fold_before(self, before: int) -> None:
         """Fold what was stored before that time, in microseconds since 1970: later records are decided on more."""
         while self._ahead and not self.broken and self._ahead[0].stamped < before:
             self._fold()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from headrace.audit.findings import at
 from headrace.audit.seals import RecordRange, flaw, is_behind, marks_of
-from headrace.audit.sequence_diff import LOOK, Walk, differences
+from headrace.audit.sequence_diff import SEARCH_WINDOW, Walk, differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -124,10 +124,10 @@ class Seals:
             if self._holds(seal, count):
                 self._range.drop(count)
                 self.held, self.through = self.held + 1, seal.last
-            elif end < seal.last + LOOK and not final:
-                return  # the next records tell where the range continues
+            elif end < seal.last + SEARCH_WINDOW and not final:
+                return  # the next records show where the range continues
             else:
-                ahead = marks_of(self._due[1])[:LOOK] if len(self._due) > 1 else []
+                ahead = marks_of(self._due[1])[:SEARCH_WINDOW] if len(self._due) > 1 else []
                 if self._lay_beside([*marks_of(seal), *ahead], count, seal.first):
                     text = f"the records {seal.first} to {seal.last} are not those that were sealed, and their marks do not say which"
                     self._findings.add(at("changed", seal.first, text, seal.last))
@@ -150,7 +150,7 @@ class Seals:
     def _lay_beside(self, sealed: list[bytes], count: int, first: int) -> bool:
         """Report how the first `count` sealed records, from `first` on, differ from the present ones; True if they do not."""
         sequences = self._range.sequences
-        walk = Walk(sealed, self._range.marks(count + LOOK), count)
+        walk = Walk(sealed, self._range.marks(count + SEARCH_WINDOW), count)
         before = [] if self._before is None else marks_of(self._before)
         found = tuple(differences(walk, first, sequences, before))
         for finding in found:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 BATCH = 100
 """Records verified before other tasks get their turn."""
-LOOK_EVERY = 1.0
+POLL_EVERY = 1.0
 RETRY = 1.0
 SEAL_EVERY = 1 * MINUTE
 """The longest time that a record waits for its seal, in microseconds, while the log is available."""
@@ -71,7 +71,7 @@ class VerificationTask:
         self._kept = kept
         self._every = every
         self._steady = steady
-        self._told = 0
+        self._reported = 0
         self._stated = 0
         self._noted = 0
         self._sealed_at = steady()
@@ -124,12 +124,12 @@ class VerificationTask:
 
     async def run(self) -> None:
         """Work until cancelled. Raises `Fenced`."""
-        again = asyncio.create_task(self._look_again())
+        again = asyncio.create_task(self._keep_verifying_again())
         try:
             await self._follow()
         except LogBroken as error:
             _log.critical("ledger_broken", reason=str(error), help="`headrace audit verify` says what and where")
-            await self._look_at_the_rest(str(error))
+            await self._verify_rest(str(error))
         finally:
             again.cancel()
         await asyncio.Event().wait()  # keeps running, so that queries are answered
@@ -139,7 +139,7 @@ class VerificationTask:
         reader = await self._log.read(0)
         try:
             while True:
-                await self.take(await reader.batch(BATCH, LOOK_EVERY))
+                await self.take(await reader.batch(BATCH, POLL_EVERY))
                 await asyncio.sleep(0)
         finally:
             await reader.close()
@@ -152,7 +152,7 @@ class VerificationTask:
                 self._last_of_others = message.sequence
         decisions = self.verifier.decisions
         if decisions is not None:
-            decisions.settle(time.time_ns() // 1_000 - SETTLED_AFTER)
+            decisions.fold_before(time.time_ns() // 1_000 - SETTLED_AFTER)
         if self.verifier.chains.last >= self._tip:
             if not self.is_caught_up:
                 self.is_caught_up = True
@@ -160,7 +160,7 @@ class VerificationTask:
             if not self.verifier.findings.damages:
                 self._keep()
                 await self._seal()
-        self._tell()
+        self._report_findings()
 
     def _keep(self) -> None:
         """Store the seals that have come, and marks of the records without a seal."""
@@ -192,10 +192,10 @@ class VerificationTask:
             return
         self._stated, self._sealed_at = seal.number, self._steady()
 
-    def _tell(self) -> None:
-        if self.found == self._told:
+    def _report_findings(self) -> None:
+        if self.found == self._reported:
             return
-        self._told = self.found
+        self._reported = self.found
         first = self.verifier.findings.in_order()[0]
         _log.critical(
             "not_as_it_was_written",
@@ -206,7 +206,7 @@ class VerificationTask:
             help="`headrace audit verify` shows all of it; where records are damaged, nothing is sealed any more",
         )
 
-    async def _look_at_the_rest(self, why: str) -> None:
+    async def _verify_rest(self, why: str) -> None:
         """Verify what follows after a gap, so that all damage is reported."""
         before = self.found
         tip = await self._patient_tip()
@@ -217,15 +217,15 @@ class VerificationTask:
         self.verifier.finish()
         if self.found == before:  # not visible in any other finding
             self.verifier.findings.add(at("removed", self.verifier.chains.last + 1, why))
-        self._tell()
+        self._report_findings()
 
-    async def _look_again(self) -> None:
+    async def _keep_verifying_again(self) -> None:
         """Verify sealed records again at intervals."""
         while True:
             await asyncio.sleep(AGAIN_EVERY)
-            await self.look_again()
+            await self.verify_again()
 
-    async def look_again(self) -> None:
+    async def verify_again(self) -> None:
         """Compare the present records with the stored seals."""
         seals = self._kept.seals()
         if not seals or self.verifier.findings.damages:
@@ -237,7 +237,7 @@ class VerificationTask:
         again.finish()
         for finding in again.findings.in_order():
             self.verifier.findings.add(finding)
-        self._tell()
+        self._report_findings()
 
     async def _patient_tip(self) -> int:
         while True:

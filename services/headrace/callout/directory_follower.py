@@ -24,7 +24,7 @@ from headrace.domain.state.state import State
 from headrace.identity.pii import PersonalData
 
 SUBJECT = ledger(GOVERNANCE)
-LOOK_EVERY = 1.0
+POLL_EVERY = 1.0
 STORED_AFTER = 0.02
 """Seconds between the moment at which a record can be received and the moment at which it is stored."""
 
@@ -116,7 +116,7 @@ class Follower:
                 _log.warning("ledger_away", reason=str(error))
             self._woken.clear()
             try:
-                async with asyncio.timeout(LOOK_EVERY):
+                async with asyncio.timeout(POLL_EVERY):
                     await self._woken.wait()
                 await asyncio.sleep(STORED_AFTER)
             except TimeoutError:

@@ -31,7 +31,7 @@ PAUSE = 1.5
 """Seconds between the acts, in which jobs do work that is worth saving."""
 REST = 3.0
 """Seconds for which the state must not change after V3."""
-LOOK_EVERY = 0.2
+POLL_EVERY = 0.2
 
 Check = Callable[[], Awaitable[list[str]]]
 
@@ -87,7 +87,7 @@ class Story:
         remark(f"R&D holds 3, DevOps 5. From now on nothing may move; watching for {REST:g} seconds.")
         quiet_until = time.monotonic() + REST
         while time.monotonic() < quiet_until:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_EVERY)
             if wrong := await self._differences(states, holds, used=8):
                 raise Unexpected("V3 did not stay: " + "; ".join(wrong))
 
@@ -183,7 +183,7 @@ class Story:
                 return
             if time.monotonic() > deadline:
                 raise Unexpected("; ".join(wrong))
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_EVERY)
 
     async def _differences(self, states: dict[str, str], holds: dict[str, tuple[int, int, int]], used: int) -> list[str]:
         wrong = []

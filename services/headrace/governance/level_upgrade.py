@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.governance.decide import Operation
     from headrace.service.deciding import Deciding
 
-LOOK_EVERY = 1.0
+POLL_EVERY = 1.0
 
 HOLD = "HEADRACE_HOLD_LEVEL"
 """Environment variable that holds the level, so that the previous release can still be installed again."""
@@ -75,7 +75,7 @@ class LevelUpgrade:
 
         await self._deciding.service.connection.subscribe(presence("*"), cb=on_presence)
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_EVERY)
             if self._deciding.fold.state.terms.level < self.newest and not self.held_back():
                 try:
                     await self._decided(raising(self.newest))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.governance.decide import Operation
     from headrace.service.deciding import Deciding
 
-LOOK_EVERY = 5.0
+POLL_EVERY = 5.0
 SHOWN = 5
 
 _log = structlog.get_logger("headrace.governance")
@@ -83,7 +83,7 @@ class MissingKeys:
         await self._deciding.caught_up.wait()
         while True:
             await self.check()
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_EVERY)
 
     async def check(self) -> None:
         """Check once, and state what has changed."""

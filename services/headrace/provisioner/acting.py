@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.provisioner.decide import Call, Provisioner
     from headrace.provisioner.providers import Listed, Provider
 
-LOOK_EVERY = 0.5
+POLL_EVERY = 0.5
 RECONCILE_EVERY = 60.0
 RETRY_FIRST, RETRY_MAX = 1.0, 60.0
 ANSWERED = 10.0
@@ -41,7 +41,7 @@ _log = structlog.get_logger("headrace.provisioner")
 
 
 class Acting:
-    """The calls of one service. `told`: wakes the decider. `login`: the environment of an instance's executor. `clock`: microseconds.
+    """The calls of one service. `on_facts`: wakes the decider. `login`: the environment of an instance's executor. `clock`: microseconds.
 
     `arguments`: of executors, by provider.
     """
@@ -78,7 +78,7 @@ class Acting:
             while not reconciling.done():
                 if leads():
                     self._begin_calls(asyncio.get_running_loop().time())
-                await asyncio.sleep(LOOK_EVERY)
+                await asyncio.sleep(POLL_EVERY)
             reconciling.result()
         finally:
             tasks = [reconciling, *self._tasks.values()]
@@ -92,7 +92,7 @@ class Acting:
                 await self.reconcile()
                 await asyncio.sleep(RECONCILE_EVERY)
             else:
-                await asyncio.sleep(LOOK_EVERY)
+                await asyncio.sleep(POLL_EVERY)
 
     def _begin_calls(self, now: float) -> None:
         wanted = self._decider.calls

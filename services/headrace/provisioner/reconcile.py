@@ -1,6 +1,6 @@
 """What a provider's list of instances means, beside what the ledger says. Pure.
 
-An instance whose answer was lost is there: it is taken over. One that has ended is ended in the ledger too, unless its node is heard. One
+An instance whose answer was lost is there: it is taken over. One that has ended is ended in the ledger too, unless its node is there. One
 with our tag that the ledger does not know, or that should have ended, is an orphan. A list that shows nothing says little: it may be
 a list that failed.
 """
@@ -27,7 +27,7 @@ ABSENT_FROM_NOTHING = HOUR
 """The same while the lists show no instance at all."""
 
 QUARANTINE = 10 * MINUTE
-"""Least age of an instance that the ledger does not know before it is ended: after a restore, its node may still be heard."""
+"""Least age of an instance that the ledger does not know before it is ended: after a restore, its node may still be connected."""
 
 
 class Comparison(NamedTuple):

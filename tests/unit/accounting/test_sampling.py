@@ -135,10 +135,10 @@ async def test_a_message_that_is_malformed_or_of_another_node_is_ignored(story: 
         ("hr.telemetry.n2.samples", encode(SAMPLES)),
         ("hr.telemetry.n9.samples", encode(Samples(node="n9", at=0, window=1))),
     ):
-        await hears.hear(SimpleNamespace(subject=subject, data=data))  # type: ignore[arg-type]
-    assert (hears.heard, hears.view(ALL_TENANTS).nodes) == (0, ())
-    await hears.hear(SimpleNamespace(subject="hr.telemetry.n1.samples", data=encode(SAMPLES)))  # type: ignore[arg-type]
-    assert hears.heard == 1
+        await hears.receive(SimpleNamespace(subject=subject, data=data))  # type: ignore[arg-type]
+    assert (hears.received, hears.view(ALL_TENANTS).nodes) == (0, ())
+    await hears.receive(SimpleNamespace(subject="hr.telemetry.n1.samples", data=encode(SAMPLES)))  # type: ignore[arg-type]
+    assert hears.received == 1
 
 
 async def test_complete_minutes_are_written_and_what_is_old_is_deleted(story: Story) -> None:

@@ -38,7 +38,7 @@ async def test_before_the_database_is_there_the_status_says_how_far_behind_the_b
 
 
 async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "LOOK_EVERY", 0.001)
+    monkeypatch.setattr(service, "POLL_EVERY", 0.001)
     monkeypatch.setattr(service, "FAR", 1)
     accounting = Accounting(log_of(1, 1), LedgerFold(), "postgresql://nowhere")
     accounting.pace.facts = 7
@@ -49,7 +49,7 @@ async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_o
         watching.cancel()
     assert (told[0]["event"], told[0]["behind"], told[0]["facts_per_s"] > 0) == ("catching_up", 2, True)
     pace = service.CatchUpRate(facts=50)
-    pace.look(3, 5.0)
+    pace.update(3, 5.0)
     assert (pace.behind, pace.facts_per_s, pace.facts) == (3, 10, 0)
 
 
@@ -60,11 +60,11 @@ async def test_books_that_are_far_behind_keep_their_priority_until_they_have_cau
         def __init__(self) -> None:
             pass
 
-        def look(self, *, is_far_behind: bool) -> None:
+        def update(self, *, is_far_behind: bool) -> None:
             looks.append(is_far_behind)
 
     clock = 1_000_000_000_000
-    monkeypatch.setattr(service, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(service, "POLL_EVERY", 0.0)
     monkeypatch.setattr(service, "FAR", 1)
     monkeypatch.setattr(service, "wall_clock", lambda: clock)
     accounting = Accounting(log_of(1, 1, 1), LedgerFold(), "postgresql://nowhere", niceness=Noting())
@@ -93,7 +93,7 @@ async def test_how_much_there_is_is_told_whenever_there_is_twice_as_much(monkeyp
         await accounting._write(
             RowChanges(NOWHERE, Position(number, "aa", 10), facts=[FactRow(number, 0, "job.ended.v1", "")] * 700)
         )
-        accounting.pace.look(0, 1.0)
+        accounting.pace.update(0, 1.0)
     assert surveys == [2_100, 4_200, 8_400]
 
 

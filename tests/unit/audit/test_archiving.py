@@ -33,15 +33,15 @@ def through(directory):
 
 async def test_nothing_is_archived_before_one_has_waited_that_long_and_then_all_is(stream, tmp_path):
     task = over(stream, tmp_path)
-    await task.look()
+    await task.check()
     stream.state("2026-10-01T23:59:59", "allocator")
-    await task.look()
+    await task.check()
     assert through(tmp_path) == 0
     stream.state("2026-10-02T00:00:00", "allocator")
-    await task.look()
+    await task.check()
     assert (through(tmp_path), task.trouble) == (3, "")
     stream.state("2026-10-02T23:00:00", "allocator")
-    await task.look()
+    await task.check()
     assert through(tmp_path) == 3
 
 
@@ -59,28 +59,28 @@ async def test_who_finds_a_full_disk_leaves_the_rest_of_it_to_the_ledger_and_say
     task = over(stream, tmp_path)
     with monkeypatch.context() as full:
         full.setattr(archiving.shutil, "disk_usage", lambda _path: SimpleNamespace(free=5 * archiving.MIB))
-        await task.look()
+        await task.check()
     assert task.trouble == (
         f"the ledger is not archived: the disk of {tmp_path}/archive has 5 MiB left, and 256 MiB are kept free: make room there"
     )
     assert through(tmp_path) == 0
-    await task.look()
+    await task.check()
     assert (through(tmp_path), task.trouble) == (2, "")
 
 
 async def test_an_archive_that_is_damaged_or_of_another_ledger_is_a_trouble(stream, tmp_path):
     stream.state("2026-10-03T00:00:00", "allocator")
     task = over(stream, tmp_path)
-    await task.look()
+    await task.check()
     (tmp_path / "archive/manifest.json").write_bytes(b"{")
-    await task.look()
+    await task.check()
     assert task.trouble.startswith(f"the ledger is not archived: {tmp_path}/archive/manifest.json is damaged or cut short")
     other = Stream()
     other.state("2026-10-01T00:00:00", "governance")
     task = over(other, tmp_path / "other")
     (tmp_path / "other").mkdir()
-    await over(stream, tmp_path / "other").look()
-    await task.look()
+    await over(stream, tmp_path / "other").check()
+    await task.check()
     assert "the archive holds 2 records, but the ledger ends at 1" in task.trouble
 
 
@@ -88,7 +88,7 @@ async def test_who_is_not_alone_or_does_not_find_the_log_comes_again_later(strea
     stream.state("2026-10-03T00:00:00", "allocator")
     task = over(stream, tmp_path)
     with alone(tmp_path / "archive"):
-        await task.look()
+        await task.check()
     assert (through(tmp_path), task.trouble) == (0, "")
     with monkeypatch.context() as away:
 
@@ -96,6 +96,6 @@ async def test_who_is_not_alone_or_does_not_find_the_log_comes_again_later(strea
             raise LogUnavailable("nobody is there")
 
         away.setattr(stream, "tip", nobody)
-        await task.look()
-    await task.look()
+        await task.check()
+    await task.check()
     assert (through(tmp_path), task.trouble) == (2, "")

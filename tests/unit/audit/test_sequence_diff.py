@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from headrace.audit.seals import MARK
-from headrace.audit.sequence_diff import LOOK, Walk, differences
+from headrace.audit.sequence_diff import SEARCH_WINDOW, Walk, differences
 
 
 def mark(letter, time=0):
@@ -79,9 +79,9 @@ def test_texts_name_what_was_where():
 
 
 def test_where_nothing_is_the_same_any_more_it_goes_no_further_than_it_looks():
-    sealed = [mark(f"s{n}") for n in range(2 * LOOK)]
-    walk = Walk(sealed, [mark(f"t{n}") for n in range(2 * LOOK)], 2 * LOOK)
-    assert (len(walk.steps), walk.passed) == (1, 2 * LOOK)
+    sealed = [mark(f"s{n}") for n in range(2 * SEARCH_WINDOW)]
+    walk = Walk(sealed, [mark(f"t{n}") for n in range(2 * SEARCH_WINDOW)], 2 * SEARCH_WINDOW)
+    assert (len(walk.steps), walk.passed) == (1, 2 * SEARCH_WINDOW)
 
 
 def test_any_few_edits_are_told_at_their_places():

@@ -16,8 +16,8 @@ SIZE = 4
 @pytest.fixture(autouse=True)
 def near(monkeypatch):
     """It looks a few records ahead, so that small ledgers show what large ones do."""
-    monkeypatch.setattr(sequence_diff, "LOOK", 6)
-    monkeypatch.setattr(verify_seals, "LOOK", 6)
+    monkeypatch.setattr(sequence_diff, "SEARCH_WINDOW", 6)
+    monkeypatch.setattr(verify_seals, "SEARCH_WINDOW", 6)
 
 
 def held(messages, *, kept=(), told=(), key="", tail=()):

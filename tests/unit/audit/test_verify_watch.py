@@ -167,14 +167,14 @@ async def test_a_change_on_the_disk_is_found_when_all_is_looked_at_again(verific
     verification.begin()
     await verification.wait()
     verification.log._messages[4] = verification.log._messages[4]._replace(payload=b"x")
-    await verification.watch.look_again()
+    await verification.watch.verify_again()
     found = verification.watch.report().findings
     assert ("changed", 5) in [(finding.kind, finding.sequence) for finding in found]
 
 
 async def test_nothing_is_looked_at_again_before_there_are_seals(verification):
     verification.begin()
-    await verification.watch.look_again()
+    await verification.watch.verify_again()
     assert verification.watch.found == 0
 
 
@@ -245,7 +245,7 @@ async def test_behind_a_hole_it_looks_at_the_rest_and_stays_to_tell(verification
     log = Holed(verification.log, {5, 9})
     watch = VerificationTask(log, LedgerWriter(verification.log), verification.kept, ENGINE)
     task = asyncio.create_task(watch.run())
-    while watch.verifier.chains.last < len(written) or not watch._told:
+    while watch.verifier.chains.last < len(written) or not watch._reported:
         await asyncio.sleep(0)
     assert not task.done()
     task.cancel()

@@ -32,7 +32,7 @@ class Installation:
     """Its level is what the operations say that were decided."""
 
     def __init__(self, monkeypatch, expected=("feed",)):
-        monkeypatch.setattr(level_upgrade, "LOOK_EVERY", 0.001)
+        monkeypatch.setattr(level_upgrade, "POLL_EVERY", 0.001)
         self.bus, self.state, self.asked = Bus(), State(), 0
         self.raised, self.caught_up = asyncio.Event(), asyncio.Event()
         self.caught_up.set()

@@ -83,7 +83,7 @@ class Scene:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acting, "LOOK_EVERY", 0.005)
+    monkeypatch.setattr(acting, "POLL_EVERY", 0.005)
     monkeypatch.setattr(acting, "RETRY_FIRST", 0.01)
 
 

@@ -37,7 +37,7 @@ def to_charge(attempt: AttemptRow) -> list[LeaseRow]:
 
 
 def checkpoint(attempt: AttemptRow, fact: f.CheckpointRegisteredV1, node: str, now: int) -> list[LeaseRow]:
-    """Note that work is saved, in every replica that still runs; returns those. Only `node`'s own leases have heard from it."""
+    """Note that work is saved, in every replica that still runs; returns those. For leases of `node` that is its last contact."""
     running = [lease for lease in attempt.leases.values() if lease.ended_at is None]
     for lease in running:
         within = max(lease.heard_at, min(fact.at, now))

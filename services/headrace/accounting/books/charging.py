@@ -1,6 +1,6 @@
 """From when to when each lease is charged, and for what: from its start to its release, without GPUs while suspended (R29, R36, R37).
 
-Strategy: meters are told when charging begins and ends; what a lease held before its job ran was lost by the provider, and goes into the
+Strategy: meters are called when charging begins and ends; what a lease held before its job ran was lost by the provider, and goes into the
 sums as soon as it is over. Before the installation was raised to amended rules, a lease was charged from its grant, and a resumption from
 its order: the caller decides when, by the level of the fold.
 """
@@ -63,7 +63,7 @@ class Charging:
     def resume(self, lease: LeaseRow, at: int) -> bool:
         """Charge its devices again, at least a microsecond after charging ended, so that intervals stay apart.
 
-        False if it was not suspended. Otherwise the node has been heard of at that time.
+        False if it was not suspended. Otherwise that time is the node's last contact.
         """
         if lease.lease not in self._suspended:
             return False

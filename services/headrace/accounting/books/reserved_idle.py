@@ -68,7 +68,7 @@ class ReservedIdle:
         for row in rows:
             self._stints[row.job, row.node, row.key] = _Stint(row.since, row.units, RollupAccount(*row[6:], row.node))
         for job in {*self._state.holds, *(each.job.key for each in self._state.preemptions.values() if each.kept)}:
-            self._look_at(job)
+            self._update_places(job)
         self._touched.clear()
         self._touched_pools.clear()
 
@@ -91,7 +91,7 @@ class ReservedIdle:
             if self._open or type(fact) in OPENS:
                 job = getattr(fact, "job", "")
                 if job in self._open or type(fact) in OPENS:
-                    self._look_at(job)
+                    self._update_places(job)
         touched, self._touched = self._touched, set()
         for node in sorted(touched):
             known = [cell for cell in self._stints if cell[1] == node and cell[2] in ON_NODES]
@@ -102,7 +102,7 @@ class ReservedIdle:
             known = [cell for cell, stint in stints if cell[2] not in ON_NODES and stint.account.pool == pool]
             yield from self._count(self._found_in(pool), known)
 
-    def _look_at(self, key: str) -> None:
+    def _update_places(self, key: str) -> None:
         """Update the places that are kept for a job."""
         job, was = self._state.jobs.get(key), self._open.get(key)
         nomination, hold = job.nomination if job is not None else None, self._state.holds.get(key)

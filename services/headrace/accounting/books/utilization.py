@@ -75,13 +75,13 @@ class Utilization:
 
     def __init__(self, account: Callable[[JobRecord], RollupAccount]) -> None:
         self._account = account
-        self._heard: dict[str, int] = {}
+        self._last_seen: dict[str, int] = {}
         self._minutes: defaultdict[int, dict[tuple[str, str, int], _Sums]] = defaultdict(dict)
 
     def enter(self, samples: Samples, node: NodeState, at: int) -> None:
         """Add samples that arrived at `at` (microseconds since 1970)."""
-        since = max(self._heard.get(node.name, at), at - LONGEST)
-        self._heard[node.name] = at
+        since = max(self._last_seen.get(node.name, at), at - LONGEST)
+        self._last_seen[node.name] = at
         if since >= at or not node.leases:
             return
         by_lease = {sample.lease: sample for sample in samples.leases}
@@ -135,7 +135,7 @@ class Utilization:
     def forget(self, nodes: Iterable[str]) -> None:
         """Keep the times of these nodes only."""
         known = set(nodes)
-        self._heard = {node: at for node, at in self._heard.items() if node in known}
+        self._last_seen = {node: at for node, at in self._last_seen.items() if node in known}
 
 
 def _rows(minute: int, cells: dict[tuple[str, str, int], _Sums]) -> list[LoadRow]:

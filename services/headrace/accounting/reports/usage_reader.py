@@ -55,8 +55,8 @@ _OF_NODES = frozenset({"tenant", "pool", "node"})
 _BEGINS, _ENDS = "($2::timestamptz[])[1]", "($2::timestamptz[])[cardinality($2::timestamptz[])]"
 
 _PIECES = """generate_series(
-        greatest(width_bucket(told.since, $2::timestamptz[]), 1),
-        least(width_bucket(told.until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
+        greatest(width_bucket(source.since, $2::timestamptz[]), 1),
+        least(width_bucket(source.until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
     )"""
 _PLAN = "SET LOCAL enable_sort = off; SET LOCAL work_mem = '64MB'"
 """PostgreSQL cannot know how few groups the rows make, and would sort them all."""
@@ -189,7 +189,7 @@ class UsageReader:
         self, source: str, table: str, bounds: list[int], prices: PriceList, measures: tuple[str, str]
     ) -> list[PeriodSum]:
         form = "one" if len(bounds) == len(("since", "until")) else "many"
-        sql = self._filled(_SQL[form].replace("{told}", _SQL[source]), table)
+        sql = self._filled(_SQL[form].replace("{source}", _SQL[source]), table)
         rows = await self._fetch(sql, self._tenant, bounds, *self._more())
         return [entry for row in rows for entry in self._entries(row, bounds, prices, measures)]
 
@@ -228,7 +228,7 @@ class UsageReader:
         only = "" if self._only is None else f"AND {table}.job = ANY (${4 if self._labels else 3}::text[])"
         parts = {
             "{names}": f"ARRAY[{', '.join(columns)}]::text[]",
-            "{told_names}": f"ARRAY[{', '.join(f'name{place}' for place in places)}]::text[]",
+            "{source_names}": f"ARRAY[{', '.join(f'name{place}' for place in places)}]::text[]",
             "{named}": "".join(f"{column} AS name{place}, " for place, column in zip(places, columns, strict=True)),
             "{groups}": "".join(f"name{place}, " for place in places),
             "{jobs}": joined,

@@ -14,7 +14,7 @@ _FOLDER = files(__package__) / "sql"
 
 
 class Migration(NamedTuple):
-    """One step of the schema. `digest` tells whether the applied step is the same as this one."""
+    """One step of the schema. `digest` shows whether the applied step is the same as this one."""
 
     version: int
     name: str

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EXPECTED_LAST_OF_ALL = "Nats-Expected-Last-Sequence"
 MESSAGE_ID = "Nats-Msg-Id"
 
-LOOK_AMONG = 0.5
+CLUSTER_TIMEOUT = 0.5
 """Timeout in seconds of a read from a stream of several servers, or of a conditional append.
 
 Without a leader they do not answer, and the request is repeated. A repeated append finds its own record if that was stored.
@@ -85,7 +85,7 @@ class JetStreamLog:
 
     @property
     def _asked_again_after(self) -> float | None:
-        return LOOK_AMONG if self._timeout is None and self._connection.several else self._timeout
+        return CLUSTER_TIMEOUT if self._timeout is None and self._connection.several else self._timeout
 
     @property
     def doubt(self) -> float:

@@ -7,7 +7,7 @@ import sys
 from headrace.client import Client, Refused, Unreachable
 from headrace.contracts.messages.queries import FINAL, JobView
 
-LOOK_EVERY = 0.3
+POLL_EVERY = 0.3
 KNOWN_WITHIN = 2.0
 """Seconds for which a job just submitted may still be unknown."""
 
@@ -70,4 +70,4 @@ async def print_attempt(hr: Client, name: str, number: int, rank: int, *, follow
 async def _pause() -> None:
     import asyncio  # noqa: PLC0415 - who does not follow needs no event loop
 
-    await asyncio.sleep(LOOK_EVERY)
+    await asyncio.sleep(POLL_EVERY)

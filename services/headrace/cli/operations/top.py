@@ -33,6 +33,6 @@ async def top(args: argparse.Namespace) -> int:
 
     asker = argparse.Namespace(data=args.data, server=args.server, context=args.context, tenant="", user="")
     async with client(asker) as hr:
-        await hr.overview()  # a wrong address or token is told before the screen is taken
+        await hr.overview()  # a wrong address or token is reported before the screen is taken
         await Top(hr).run_async()
     return 0

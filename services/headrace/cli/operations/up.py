@@ -39,7 +39,7 @@ from headrace.supervisor.processes.pidfile import AlreadyRunning, read_running, 
 from headrace.supervisor.processes.readiness import NotReady
 
 DOWN_WITHIN = 120.0
-LOOK_EVERY = 0.05
+POLL_EVERY = 0.05
 PLAIN_RULES = (
     "rules  plain Python; the wheel for Linux x86-64, or COMPILED=1 behind make in a checkout, has them compiled: twice as fast"
 )
@@ -63,7 +63,7 @@ def add(nouns: Nouns) -> None:
 
 The user who starts it gets a login (credentials/owner.json in the data directory) that is an admin's: tenant `default`, user as the
         system calls you. Further users are written as documents (`headrace apply`), and that login may act for any of them with
-        --user NAME. What is not said is as it was the last time. A second `up` on the same data continues where the first ended.
+        --user NAME. What is not given is as it was the last time. A second `up` on the same data continues where the first ended.
 
         Started by root, jobs of each user run as an account of their own. Otherwise they run as you do and can read all that you can: then
         others cannot log in (--listen, tokens, an OpenID provider) unless you add --jobs-are-trusted; `headrace status` shows it.""",
@@ -271,7 +271,7 @@ def _detach(installation: Installation, args: argparse.Namespace) -> int:
             running = read_running(installation)
             if running is not None and running.pid == process.pid and running.ready:
                 return 0
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_EVERY)
     except KeyboardInterrupt:
         process.terminate()
         process.wait()

@@ -17,7 +17,7 @@ DETAIL_KEYS = ("jobs", "pending", "running", "facts_per_s", "verified", "sealed"
 def show_services(title: Mapping[str, str], view: InstallationView, trouble: str, *, json: bool) -> int:
     """Print the status of each service of an installation that is not run by an `up` of this machine.
 
-    `title`: where it is said to be, `directory` or `server`. A standby that does not answer is left out. Raises `Failed` if a service is
+    `title`: where it is, `directory` or `server`. A standby that does not answer is left out. Raises `Failed` if a service is
     missing.
     """
     tip = view.tip

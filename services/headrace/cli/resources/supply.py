@@ -25,7 +25,7 @@ from headrace.contracts.values.isolation import KINDS
 if TYPE_CHECKING:
     from headrace.supervisor.installation import Installation, Settings
 
-LOOK_EVERY = 0.5
+POLL_EVERY = 0.5
 """Interval in seconds at which a node that is drained is polled."""
 
 
@@ -273,7 +273,7 @@ async def drain(args: argparse.Namespace) -> int:
             if answer.running != shown:
                 shown = answer.running
                 print(f"{args.node}: {shown} jobs have to leave", file=sys.stderr)
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(POLL_EVERY)
     left = f"is draining: {answer.running} jobs have to leave" if answer.running else "is drained"
     print(as_json(answer) if args.json else f"{args.node} {left}")
     return 0

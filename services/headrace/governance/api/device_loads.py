@@ -70,7 +70,7 @@ class LastLoads:
 
 
 def loads_of(answer: UtilizationAnswer, overview: pb.Overview) -> pb.DeviceLoads:
-    """Loads in the order of the devices of an overview; unknown where nothing was said."""
+    """Loads in the order of the devices of an overview; unknown where nothing was reported."""
     known = {
         (node.node, device): (busy, idle)
         for node in answer.nodes

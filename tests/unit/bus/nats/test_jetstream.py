@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from headrace.bus.log import LogRefused, LogUnavailable, Message
-from headrace.bus.nats.jetstream import LOOK_AMONG, JetStreamLog
+from headrace.bus.nats.jetstream import CLUSTER_TIMEOUT, JetStreamLog
 from headrace.nats_client.connection import Connection
 from tests.unit.bus.nats.scripted import Scripted
 
@@ -47,7 +47,7 @@ async def test_of_several_servers_one_who_appends_behind_something_asks_again_so
         await _log(scripted).append("hr.ledger.x", b"payload", 7)
         await _log(scripted).append("hr.submit.x", b"payload", None)
         await JetStreamLog(cast("Connection", scripted), "LEDGER", timeout=9.0).append("hr.ledger.x", b"payload", 7)
-    assert (alone.within, several.within) == ([None, None, 9.0], [LOOK_AMONG, None, 9.0])
+    assert (alone.within, several.within) == ([None, None, 9.0], [CLUSTER_TIMEOUT, None, 9.0])
 
 
 async def test_a_message_is_stamped_in_microseconds() -> None:

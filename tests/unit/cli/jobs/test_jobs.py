@@ -26,7 +26,7 @@ KEY = f"acme.alice.{ID}"
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch):
-    monkeypatch.setattr(follow, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(follow, "POLL_EVERY", 0.0)
 
 
 def view(state, *attempts, **more):

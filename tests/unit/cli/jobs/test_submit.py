@@ -20,7 +20,7 @@ TWO = (JOB, SubmittedJob(OTHER, f"acme.alice.{OTHER}"))
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch):
-    monkeypatch.setattr(follow, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(follow, "POLL_EVERY", 0.0)
 
 
 def view(state, job=JOB, **more):

@@ -132,7 +132,7 @@ def test_nodes_show_what_they_have_and_what_is_free(headrace):
 
 
 def test_a_drain_tells_how_many_are_left_until_all_are_gone(headrace, monkeypatch):
-    monkeypatch.setattr(supply, "LOOK_EVERY", 0)
+    monkeypatch.setattr(supply, "POLL_EVERY", 0)
     answers = [ApplyAnswer(changes=(), applied=True, running=left) for left in (2, 2, 1, 0)]
     ran = headrace(["node", "drain", "gpu01", "--reason", "fan"], node_order=answers)
     assert ran[:3] == (0, "gpu01 is drained\n", "gpu01: 2 jobs have to leave\ngpu01: 1 jobs have to leave\n")

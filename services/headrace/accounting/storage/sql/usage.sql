@@ -40,17 +40,17 @@ GROUP BY 1, 2, 3, 4, 5, 6, 7
 
 -- name: one
 -- A span in seconds, as a double, is rounded to the very microsecond: that is exact for sixty years, and nothing lasts so long.
-SELECT 1 AS number, tenant, policy, pool, {told_names} AS names, key, sum(one::numeric * long), sum(two::numeric * long)
+SELECT 1 AS number, tenant, policy, pool, {source_names} AS names, key, sum(one::numeric * long), sum(two::numeric * long)
 FROM (
     SELECT *, (date_part('epoch', least(until, {ends}) - greatest(since, {begins})) * 1000000)::bigint AS long
-    FROM ({told}) AS told
+    FROM ({source}) AS source
     WHERE until > since AND until > {begins} AND since < {ends}
-) AS told
+) AS source
 GROUP BY tenant, policy, pool, {groups} key
 
 -- name: many
 -- The same of periods that touch: an interval counts in each that it reaches into.
-SELECT number, tenant, policy, pool, {told_names} AS names, key, sum(one::numeric * long), sum(two::numeric * long)
+SELECT number, tenant, policy, pool, {source_names} AS names, key, sum(one::numeric * long), sum(two::numeric * long)
 FROM (
     SELECT *, (date_part('epoch',
         least(until, ($2::timestamptz[])[number + 1]) - greatest(since, ($2::timestamptz[])[number])
@@ -60,10 +60,10 @@ FROM (
             greatest(width_bucket(since, $2::timestamptz[]), 1),
             least(width_bucket(until - interval '1 microsecond', $2::timestamptz[]), cardinality($2::timestamptz[]) - 1)
         ) AS number
-        FROM ({told}) AS told
+        FROM ({source}) AS source
         WHERE until > since AND until > {begins} AND since < {ends}
-    ) AS told
-) AS told
+    ) AS source
+) AS source
 GROUP BY number, tenant, policy, pool, {groups} key
 
 -- name: held
@@ -143,19 +143,19 @@ WHERE ($1::text = '' OR jobs.tenant = $1) AND jobs.waiting_since IS NOT NULL {on
 -- Most jobs held one lease ever: those are counted as they come, and only the others are looked at twice.
 WITH several AS MATERIALIZED (SELECT DISTINCT job FROM headrace.leases WHERE attempt > 1 OR rank > 0),
 held AS NOT MATERIALIZED (
-    SELECT {piece} AS number, told.*
+    SELECT {piece} AS number, source.*
     FROM (
         SELECT {named} leases.amounts, leases.job, leases.granted_at AS since, coalesce(leases.ended_at, position.now) AS until
         FROM headrace.leases {jobs} CROSS JOIN headrace.position
         WHERE ($1::text = '' OR leases.tenant = $1) AND leases.granted_at < {ends} {only}
-    ) AS told
+    ) AS source
     WHERE until > since AND until > {begins}
 )
-SELECT number, {told_names} AS names, amounts::text, count(*)
+SELECT number, {source_names} AS names, amounts::text, count(*)
 FROM held WHERE NOT EXISTS (SELECT FROM several WHERE several.job = held.job)
 GROUP BY number, {groups} amounts
 UNION ALL
-SELECT number, {told_names} AS names, keys, count(*)
+SELECT number, {source_names} AS names, keys, count(*)
 FROM (
     SELECT DISTINCT number, {groups} jsonb_path_query_array(amounts - 'job', '$.keyvalue().key')::text AS keys, job
     FROM held WHERE EXISTS (SELECT FROM several WHERE several.job = held.job)

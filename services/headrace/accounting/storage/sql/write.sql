@@ -11,8 +11,8 @@ ON CONFLICT (sequence) DO NOTHING
 
 -- name: other_record
 SELECT min(records.sequence) FROM headrace.records
-JOIN unnest($1::bigint[], $2::text[]) AS told (sequence, digest) USING (sequence)
-WHERE records.digest <> told.digest
+JOIN unnest($1::bigint[], $2::text[]) AS given (sequence, digest) USING (sequence)
+WHERE records.digest <> given.digest
 
 -- name: jobs
 INSERT INTO headrace.jobs
@@ -75,12 +75,12 @@ ON CONFLICT (lease, key, since) DO UPDATE SET
 -- name: suspensions
 INSERT INTO headrace.suspensions
 SELECT DISTINCT ON (lease, since) lease, since, until, units
-FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::bigint[]) AS told (lease, since, until, units)
+FROM unnest($1::bigint[], $2::timestamptz[], $3::timestamptz[], $4::bigint[]) AS given (lease, since, until, units)
 ORDER BY lease, since, until
 ON CONFLICT (lease, since) DO UPDATE SET until = excluded.until
 
 -- name: kept
--- What is told of one interval last holds.
+-- Of several rows of one interval the last counts.
 INSERT INTO headrace.kept
 SELECT DISTINCT ON (job, node, key, since)
     job, node, key, since, until, units, tenant, group_name, policy, profile, user_name, service_account, pool
@@ -88,7 +88,7 @@ FROM unnest(
     $1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::timestamptz[], $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[],
     $11::text[], $12::boolean[], $13::text[]
 ) WITH ORDINALITY
-    AS told (job, node, key, since, until, units, tenant, group_name, policy, profile, user_name, service_account, pool, place)
+    AS given (job, node, key, since, until, units, tenant, group_name, policy, profile, user_name, service_account, pool, place)
 ORDER BY job, node, key, since, place DESC
 ON CONFLICT (job, node, key, since) DO UPDATE SET until = excluded.until, units = excluded.units, pool = excluded.pool
 
@@ -133,7 +133,7 @@ SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::timestamptz[], $5
 INSERT INTO headrace.prices
 SELECT tariff, pool, tenant, key, on_demand / 1000000.0, reserved / 1000000.0
 FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
-    AS told (tariff, pool, tenant, key, on_demand, reserved)
+    AS given (tariff, pool, tenant, key, on_demand, reserved)
 
 -- name: preemptions
 INSERT INTO headrace.preemptions (preemption, job, pool, cause, rule, ordered, ordered_at)
