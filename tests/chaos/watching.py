@@ -18,7 +18,8 @@ from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.transport.subjects import LEDGER_STREAM, telemetry
 from headrace.nats_client.connection import Connection
 from headrace.supervisor.installation import Installation
-from headrace.supervisor.nats.servers import roles, standing
+from headrace.supervisor.ledger_roles import roles
+from headrace.supervisor.nats.servers import standing
 from headrace.supervisor.service_query import ask_service, operator_client
 from tests.chaos.load import Load
 from tests.chaos.place import DOORS, EXECUTORS, SERVERS, Place
