@@ -54,20 +54,22 @@ class Story:
         self.state_void = ""
         pool = Pool(name="hq", selector={"site": "hq"})
         profile = Profile(name="any", request={"gpu": GPU}, pools=("hq",))
-        self.tell(0, "governance", f.PoolAppliedV1(author="a.b", pool=pool), f.ProfileAppliedV1(author="a.b", profile=profile))
+        self.append_facts(
+            0, "governance", f.PoolAppliedV1(author="a.b", pool=pool), f.ProfileAppliedV1(author="a.b", profile=profile)
+        )
         devices = tuple(f.nodes.Device(device=f"gpu{n}", model="H100", memory=80_000) for n in range(100))
-        self.tell(
+        self.append_facts(
             0, "node.n1", f.NodeRegisteredV1(node="n1", labels={"site": "hq"}, devices=devices, cpu=10**6, memory=10**6, at=0)
         )
 
-    def tell(self, at: float, by: str, *facts: Fact) -> int:
+    def append_facts(self, at: float, by: str, *facts: Fact) -> int:
         """Append a record, let the fold and the books read it, and return its sequence."""
         now = round(at * SECOND)
         prev = "" if by.startswith(NODE_WRITER) else self._prev.get(by, "")
         payload = encode(Record(by=by, now=now, engine="test", as_of=len(self.messages), prev=prev, facts=facts))
-        return self.tell_bytes(now, by, payload)
+        return self.append_bytes(now, by, payload)
 
-    def tell_bytes(self, now: int, by: str, payload: bytes) -> int:
+    def append_bytes(self, now: int, by: str, payload: bytes) -> int:
         self._prev[by] = digest(payload)
         message = Message(len(self.messages) + 1, ledger(by), now, payload)
         self.messages.append(message)
@@ -84,24 +86,26 @@ class Story:
         policy = Policy(
             tenant="acme", name=name, group=name, profiles=(PolicyProfile(name="any"),), reservation=reservation, **more
         )
-        self.tell(at, "governance", f.PolicyAppliedV1(author="a.b", policy=policy))
+        self.append_facts(at, "governance", f.PolicyAppliedV1(author="a.b", policy=policy))
 
     def submit(self, at: float, number: int, policy: str, gpus: int, **more: Any) -> str:
         key = job(number)
         fact = f.JobAdmittedV1(job=key, policy=policy, profile="any", request={"gpu": gpus * GPU}, **more)
-        self.tell(at, "admission", fact)
+        self.append_facts(at, "admission", fact)
         return key
 
     def grant(self, at: float, key: str, gpus: int, attempt: int = 1, rank: int = 0, **more: Any) -> int:
         amounts = {"gpu": gpus * GPU, "job": 1} if rank == 0 else {"gpu": gpus * GPU}
         fact = f.LeaseGrantedV1(job=key, attempt=attempt, rank=rank, node="n1", pool="hq", amounts=amounts, **more)
-        return self.tell(at, "allocator", fact) * 1_000
+        return self.append_facts(at, "allocator", fact) * 1_000
 
-    def start(self, at: float, key: str, attempt: int = 1, rank: int = 0, told: float | None = None) -> None:
+    def start(self, at: float, key: str, attempt: int = 1, rank: int = 0, reported: float | None = None) -> None:
         moment = round(at * SECOND)
-        self.tell(at if told is None else told, "node.n1", f.LeaseStartedV1(job=key, attempt=attempt, rank=rank, at=moment))
+        self.append_facts(
+            at if reported is None else reported, "node.n1", f.LeaseStartedV1(job=key, attempt=attempt, rank=rank, at=moment)
+        )
 
-    def end(self, at: float, key: str, attempt: int = 1, rank: int = 0, told: float | None = None, **more: Any) -> None:
+    def end(self, at: float, key: str, attempt: int = 1, rank: int = 0, reported: float | None = None, **more: Any) -> None:
         moment = round(at * SECOND)
         fact = f.LeaseEndedV1(
             job=key,
@@ -109,7 +113,7 @@ class Story:
             rank=rank,
             **({"outcome": "exited", "exit_code": 0, "exited_at": moment, "at": moment} | more),
         )
-        self.tell(at if told is None else told, "node.n1", fact)
+        self.append_facts(at if reported is None else reported, "node.n1", fact)
 
     def run(self, since: float, until: float | None, number: int, policy: str, gpus: int, **more: Any) -> str:
         """A job from its submission to the release of its lease."""
@@ -240,7 +244,7 @@ _LEASE = tuple(LeaseRow.__dataclass_fields__)
 @pytest.fixture
 def amended(story: Story) -> Story:
     """A ledger of an installation at the newest level."""
-    story.tell(0, "governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    story.append_facts(0, "governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
     return story
 
 

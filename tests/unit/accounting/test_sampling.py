@@ -58,7 +58,9 @@ def story() -> Story:
     story.grant(1, key, 2, devices=tuple(DeviceShare(device=f"gpu{n}", units=GPU) for n in (0, 1)))
     story.start(1, key)
     devices = (f.nodes.Device(device="gpu0", model="H100", memory=80_000),)
-    story.tell(1, "node.n2", f.NodeRegisteredV1(node="n2", labels={"site": "hq"}, devices=devices, cpu=8_000, memory=8, at=0))
+    story.append_facts(
+        1, "node.n2", f.NodeRegisteredV1(node="n2", labels={"site": "hq"}, devices=devices, cpu=8_000, memory=8, at=0)
+    )
     return story
 
 
@@ -79,8 +81,8 @@ SAMPLES = Samples(
 
 
 def test_the_provider_sees_every_device_who_holds_idle_ones_and_unused_nodes(story: Story) -> None:
-    hears = sampling(story, Clock())
-    hears.enter(SAMPLES)
+    sampled = sampling(story, Clock())
+    sampled.enter(SAMPLES)
     load = NodeLoad(
         node="n1",
         at=Clock.now,
@@ -107,51 +109,51 @@ def test_the_provider_sees_every_device_who_holds_idle_ones_and_unused_nodes(sto
         average=1,
     )
     unused = IdleNode(node="n2", pool="hq", units=GPU)
-    assert hears.view(ALL_TENANTS) == UtilizationAnswer(
+    assert sampled.view(ALL_TENANTS) == UtilizationAnswer(
         now=Clock.now, nodes=(load,), holders=(holder,), idle_nodes=(unused,), unknown=1
     )
 
 
 def test_a_tenant_sees_the_devices_of_its_own_jobs(story: Story) -> None:
-    hears = sampling(story, Clock())
-    hears.enter(SAMPLES)
-    own, other = hears.view("acme"), hears.view("other")
+    sampled = sampling(story, Clock())
+    sampled.enter(SAMPLES)
+    own, other = sampled.view("acme"), sampled.view("other")
     assert [node.devices for node in own.nodes] == [("gpu0", "gpu1")]
     assert (other.nodes, other.holders, other.unknown) == ((), (), 0)
 
 
 def test_an_old_sample_is_not_shown(story: Story) -> None:
     clock = Clock()
-    hears = sampling(story, clock)
-    hears.enter(SAMPLES)
+    sampled = sampling(story, clock)
+    sampled.enter(SAMPLES)
     clock.now += MINUTE + 1
-    assert hears.view(ALL_TENANTS).nodes == ()
+    assert sampled.view(ALL_TENANTS).nodes == ()
 
 
 async def test_a_message_that_is_malformed_or_of_another_node_is_ignored(story: Story) -> None:
-    hears = sampling(story, Clock())
+    sampled = sampling(story, Clock())
     for subject, data in (
         ("hr.telemetry.n1.samples", b"{"),
         ("hr.telemetry.n2.samples", encode(SAMPLES)),
         ("hr.telemetry.n9.samples", encode(Samples(node="n9", at=0, window=1))),
     ):
-        await hears.receive(SimpleNamespace(subject=subject, data=data))  # type: ignore[arg-type]
-    assert (hears.received, hears.view(ALL_TENANTS).nodes) == (0, ())
-    await hears.receive(SimpleNamespace(subject="hr.telemetry.n1.samples", data=encode(SAMPLES)))  # type: ignore[arg-type]
-    assert hears.received == 1
+        await sampled.receive(SimpleNamespace(subject=subject, data=data))  # type: ignore[arg-type]
+    assert (sampled.received, sampled.view(ALL_TENANTS).nodes) == (0, ())
+    await sampled.receive(SimpleNamespace(subject="hr.telemetry.n1.samples", data=encode(SAMPLES)))  # type: ignore[arg-type]
+    assert sampled.received == 1
 
 
 async def test_complete_minutes_are_written_and_what_is_old_is_deleted(story: Story) -> None:
     clock, database = Clock(), Written()
-    hears = sampling(story, clock, database)
-    hears.enter(SAMPLES)
+    sampled = sampling(story, clock, database)
+    sampled.enter(SAMPLES)
     clock.now += 5 * SECOND
-    hears.enter(SAMPLES)
-    await hears.write()
+    sampled.enter(SAMPLES)
+    await sampled.write()
     assert [table for table, *_ in database.statements] == ["load_minutes", "load_device_hours", "load_hours"]
     database.statements.clear()
     clock.now += 2 * MINUTE
-    await hears.write()
+    await sampled.write()
     assert [table for table, *_ in database.statements] == [
         "load_position",
         "load_minutes",

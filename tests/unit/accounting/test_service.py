@@ -42,12 +42,12 @@ async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_o
     monkeypatch.setattr(service, "FAR", 1)
     accounting = Accounting(log_of(1, 1), LedgerFold(), "postgresql://nowhere")
     accounting.pace.facts = 7
-    with capture_logs() as told:
+    with capture_logs() as logs:
         watching = asyncio.create_task(accounting._watch())
-        while not told:
+        while not logs:
             await asyncio.sleep(0)
         watching.cancel()
-    assert (told[0]["event"], told[0]["behind"], told[0]["facts_per_s"] > 0) == ("catching_up", 2, True)
+    assert (logs[0]["event"], logs[0]["behind"], logs[0]["facts_per_s"] > 0) == ("catching_up", 2, True)
     pace = service.CatchUpRate(facts=50)
     pace.update(3, 5.0)
     assert (pace.behind, pace.facts_per_s, pace.facts) == (3, 10, 0)

@@ -41,8 +41,8 @@ def job_id(number: int) -> str:
     return make_job_id(START // 1_000, number.to_bytes(10, "big"))
 
 
-def submission(number: int, **said: object) -> JobSubmission:
-    return JobSubmission(**{"id": job_id(number), "command": ("train.py",), **said})
+def submission(number: int, **fields: object) -> JobSubmission:
+    return JobSubmission(**{"id": job_id(number), "command": ("train.py",), **fields})
 
 
 def key(number: int, user: str = "ann") -> str:
@@ -52,15 +52,15 @@ def key(number: int, user: str = "ann") -> str:
 class Judging:
     """Admission over a history, and the stream of submissions that it reads."""
 
-    def __init__(self, told: History) -> None:
-        self.told = told
-        self.stream = MemoryLog(lambda: told.now)
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.stream = MemoryLog(lambda: history.now)
         self.admission = self.anew()
 
     def anew(self) -> Admission:
         """Another admission, which remembers nothing and reads everything again that is not judged."""
-        again = Admission(self.told.state, lambda _tenant, _job, text: self.sealed(text))
-        again.waiting += self.stream.messages_after(self.told.state.judged)
+        again = Admission(self.history.state, lambda _tenant, _job, text: self.sealed(text))
+        again.waiting += self.stream.messages_after(self.history.state.judged)
         return again
 
     def sealed(self, text: JobText) -> str:
@@ -82,37 +82,37 @@ class Judging:
 
     def judged(self) -> tuple[object, ...]:
         """What is stated next becomes law; deciding leaves the state alone, and is the same when it is done again."""
-        state = self.told.state
+        state = self.history.state
         before = snapshot(state)
-        facts = self.admission.decide(self.told.now)
+        facts = self.admission.decide(self.history.now)
         assert differences(snapshot(state), before) == []
-        assert self.anew().decide(self.told.now) == facts
+        assert self.anew().decide(self.history.now) == facts
         if facts:
-            stated = Record(by="admission", now=self.told.now, engine="0.1.0", as_of=state.sequence, facts=facts)
+            stated = Record(by="admission", now=self.history.now, engine="0.1.0", as_of=state.sequence, facts=facts)
             assert len(encode(stated)) <= RECORD_BYTES_MAX
             assert len(facts) <= RECORD_FACTS_MAX
             assert Review(state, stated).objections == []
-            self.told.append_facts(*facts, by="admission")
+            self.history.append_facts(*facts, by="admission")
         return facts
 
 
 @pytest.fixture
 def judging() -> Judging:
-    told = History(policy("ml", 2), policy("tight", max_pending=2))
-    told.node()
-    told.append_facts(*(numbered(user, number) for number, user in enumerate(KNOWN)), by="admission")
-    return Judging(told)
+    history = History(policy("ml", 2), policy("tight", max_pending=2))
+    history.node()
+    history.append_facts(*(numbered(user, number) for number, user in enumerate(KNOWN)), by="admission")
+    return Judging(history)
 
 
-def admitted(number: int, asker: Asker = ANN, **said: object) -> f.JobAdmittedV1:
+def admitted(number: int, asker: Asker = ANN, **fields: object) -> f.JobAdmittedV1:
     return f.JobAdmittedV1(
         job=key(number, asker.user),
         policy=asker.policy,
         profile=asker.profile,
         request=gpus(1),
-        digest=submission_digest(asker.policy, asker.profile, submission(number, **said)),
+        digest=submission_digest(asker.policy, asker.profile, submission(number, **fields)),
         text="train.py",
-        **said,
+        **fields,
     )
 
 
@@ -138,7 +138,7 @@ def test_messages_are_judged_in_order_and_the_position_stands_with_their_effect(
 
     assert judging.judged() == (admitted(1, name="first"), admitted(2), admitted(3, priority=1), judged_through(2))
     assert judging.judged() == ()
-    assert list(judging.told.state.jobs) == [key(1), key(2), key(3)]
+    assert list(judging.history.state.jobs) == [key(1), key(2), key(3)]
 
 
 def test_a_message_that_is_read_again_after_it_was_judged_has_no_second_effect(judging):
@@ -194,7 +194,7 @@ def test_a_job_may_depend_on_another_of_the_same_message(judging):
         ("JobAdmittedV1", key(2)),
         ("JobRejectedV1", key(3)),
     ]
-    assert judging.told.state.jobs[key(2)].waits_for == {key(1): "ok"}
+    assert judging.history.state.jobs[key(2)].waits_for == {key(1): "ok"}
 
 
 def test_the_cap_on_pending_jobs_counts_those_of_the_same_record(judging):
@@ -333,9 +333,9 @@ def test_who_speaks_for_a_user_is_recorded_beside_the_user(judging):
 def trusting(judging: Judging) -> None:
     """A group that `ml` is of, with a service account that it trusts."""
     group = d.Group(name="all", members=("ann", "bob"), service_accounts=("ci", "cd"), on_behalf=("ci",))
-    judging.told.append_facts(f.GroupAppliedV1(author="a.b", group=group), by="governance")
-    ruled = structs.replace(judging.told.state.policies["default", "ml"].document, group="all")
-    judging.told.append_facts(f.PolicyAppliedV1(author="a.b", policy=ruled), by="governance")
+    judging.history.append_facts(f.GroupAppliedV1(author="a.b", group=group), by="governance")
+    ruled = structs.replace(judging.history.state.policies["default", "ml"].document, group="all")
+    judging.history.append_facts(f.PolicyAppliedV1(author="a.b", policy=ruled), by="governance")
 
 
 OF_CI = submit("default", "ci", "ml", "one")
@@ -379,7 +379,7 @@ def test_a_job_may_be_cancelled_in_the_record_that_admits_it(judging):
     judging.cancel(1)
 
     assert judging.judged() == (admitted(1), wanted(1), judged_through(2))
-    assert list(judging.told.state.cancels) == [key(1)]
+    assert list(judging.history.state.cancels) == [key(1)]
 
 
 def test_the_cancel_of_an_unknown_job_is_refused_and_so_is_that_of_another_users(judging):
@@ -395,16 +395,16 @@ def test_the_cancel_of_an_unknown_job_is_refused_and_so_is_that_of_another_users
     )
 
 
-def cancels(*numbers: int, **said: object) -> bytes:
-    return encode(CancelManyRequest(jobs=tuple(map(job_id, numbers)), **said))
+def cancels(*numbers: int, **fields: object) -> bytes:
+    return encode(CancelManyRequest(jobs=tuple(map(job_id, numbers)), **fields))
 
 
 def test_of_several_that_are_cancelled_those_that_wait_come_first_and_what_has_ended_is_passed_over(judging):
     judging.submit(*(submission(number) for number in range(1, 8)))
     judging.judged()
-    judging.told.allocate()
-    judging.told.append_facts(f.JobEndedV1(job=key(5), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
-    assert [number for number in range(1, 8) if judging.told.state.jobs[key(number)].leases] == [1, 2, 3, 4]
+    judging.history.allocate()
+    judging.history.append_facts(f.JobEndedV1(job=key(5), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    assert [number for number in range(1, 8) if judging.history.state.jobs[key(number)].leases] == [1, 2, 3, 4]
 
     judging.receive(cancel_many("default", "ann"), cancels(1, 2, 7, 4, 5, 1, 6, reason="typo"))
 
@@ -459,11 +459,11 @@ def test_of_several_those_that_are_unknown_are_refused_at_once_and_the_others_ar
 def test_the_cancel_of_a_job_that_has_ended_does_nothing(judging, forgotten):
     judging.submit(submission(1))
     judging.judged()
-    judging.told.append_facts(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    judging.history.append_facts(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
     if forgotten:
-        judging.told.wait(2 * 3_600_000_000)
-        judging.told.node("n2")
-        assert key(1) not in judging.told.state.jobs
+        judging.history.wait(2 * 3_600_000_000)
+        judging.history.node("n2")
+        assert key(1) not in judging.history.state.jobs
 
     judging.cancel(1)
 
@@ -473,9 +473,9 @@ def test_the_cancel_of_a_job_that_has_ended_does_nothing(judging, forgotten):
 def running(judging):
     judging.submit(submission(1))
     judging.judged()
-    judging.told.allocate()
-    job = judging.told.state.jobs[key(1)]
-    judging.told.start(job)
+    judging.history.allocate()
+    job = judging.history.state.jobs[key(1)]
+    judging.history.start(job)
     return job
 
 
@@ -495,8 +495,8 @@ def test_the_requeue_of_what_runs_or_is_suspended_is_asked_for(judging):
     judging.requeue(1, reason="slow" * 100)
     assert judging.judged() == (f.JobRequeueRequestedV1(**asked, reason=("slow" * 100)[:256]), judged_through(2))
 
-    judging.told.stop(job, "preempted", then="suspend")
-    judging.told.append_facts(f.LeaseSuspendedV1(job=key(1), attempt=1, rank=0, at=judging.told.now), by="node.n1")
+    judging.history.stop(job, "preempted", then="suspend")
+    judging.history.append_facts(f.LeaseSuspendedV1(job=key(1), attempt=1, rank=0, at=judging.history.now), by="node.n1")
     assert job.state == "suspended"
     judging.requeue(1)
     assert judging.judged() == (f.JobRequeueRequestedV1(**asked), judged_through(3))
@@ -505,14 +505,14 @@ def test_the_requeue_of_what_runs_or_is_suspended_is_asked_for(judging):
 def test_what_waits_is_not_requeued_and_what_has_only_just_come_neither(judging):
     judging.submit(submission(1))
     judging.requeue(1)
-    said = refused(2, "NOT_ALLOWED", f"job {job_id(1)} is waiting already", requeue("default", "ann", job_id(1)))
-    assert judging.judged() == (admitted(1), said, judged_through(2))
+    refusal = refused(2, "NOT_ALLOWED", f"job {job_id(1)} is waiting already", requeue("default", "ann", job_id(1)))
+    assert judging.judged() == (admitted(1), refusal, judged_through(2))
 
     assert why_not(judging) == f"job {job_id(1)} is waiting already"
 
 
 def test_what_is_leaving_already_is_not_requeued_too(judging):
-    judging.told.stop(running(judging), "preempted", then="suspend")
+    judging.history.stop(running(judging), "preempted", then="suspend")
 
     assert why_not(judging) == f"job {job_id(1)} is being stopped already: preempted, then suspend"
 
@@ -521,11 +521,11 @@ def test_what_is_leaving_already_is_not_requeued_too(judging):
 def test_what_has_ended_is_to_be_submitted_again(judging, forgotten):
     judging.submit(submission(1))
     judging.judged()
-    judging.told.append_facts(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
+    judging.history.append_facts(f.JobEndedV1(job=key(1), attempt=0, state="cancelled", cause="cancelled"), by="allocator")
     if forgotten:
-        judging.told.wait(2 * 3_600_000_000)
-        judging.told.node("n2")
-        assert key(1) not in judging.told.state.jobs
+        judging.history.wait(2 * 3_600_000_000)
+        judging.history.node("n2")
+        assert key(1) not in judging.history.state.jobs
 
     assert why_not(judging) == f"job {job_id(1)} has ended: it is cancelled; submit it again, as a new job"
 
@@ -544,10 +544,10 @@ def test_no_user_requeues_an_unknown_job_or_one_of_another(judging):
 
 def test_the_text_is_sealed_for_its_tenant_and_job(judging):
     sealed = []
-    judging.admission = Admission(judging.told.state, lambda *asked: str(sealed.append(asked)))
+    judging.admission = Admission(judging.history.state, lambda *asked: str(sealed.append(asked)))
     judging.submit(submission(1, env={"A": "b"}, image="img", workdir="/w", on_abort=("save",), secret_env=("TOKEN",)))
 
-    judging.admission.decide(judging.told.now)
+    judging.admission.decide(judging.history.now)
 
     text = JobText(command=("train.py",), env={"A": "b"}, secret_env=("TOKEN",), image="img", workdir="/w", on_abort=("save",))
     assert sealed == [("default", key(1), text)]
@@ -598,7 +598,7 @@ def test_the_next_second_is_stated_again_and_another_user_always_was(judging):
     judging.judged()
     judging.receive(submit("default", "bob", "ml", "one"), b"nonsense")
     assert type(judging.judged()[0]) is f.WishRefusedV1
-    judging.told.wait(1_000_000)
+    judging.history.wait(1_000_000)
     judging.receive(QUEUE, b"nonsense")
     assert type(judging.judged()[0]) is f.WishRefusedV1
 
@@ -612,9 +612,9 @@ def test_the_id_of_another_users_job_in_the_tenant_is_refused_and_names_no_secon
     message = f"{job_id(2)}: this id names a job of somebody else in this tenant; make a new ULID"
     bob = Asker("default", "bob", "ml", "one")
 
-    told = (admitted(3, bob), refused(3, "ID_REUSED", message, to_bob), judged_through(3))
-    assert judging.judged() == told
-    assert list(judging.told.state.jobs) == [key(1), key(2), key(3, "bob")]
+    decided = (admitted(3, bob), refused(3, "ID_REUSED", message, to_bob), judged_through(3))
+    assert judging.judged() == decided
+    assert list(judging.history.state.jobs) == [key(1), key(2), key(3, "bob")]
 
 
 def test_the_id_of_another_users_rejected_job_is_refused_as_well(judging):
@@ -628,13 +628,13 @@ def test_the_id_of_another_users_rejected_job_is_refused_as_well(judging):
 
 
 def test_an_id_that_another_tenant_has_is_good_here(judging):
-    judging.told.append_facts(f.TenantAppliedV1(author="a.b", tenant=d.Tenant(name="acme")), by="governance")
-    judging.told.append_facts(f.PolicyAppliedV1(author="a.b", policy=policy("ml", tenant="acme")), by="governance")
+    judging.history.append_facts(f.TenantAppliedV1(author="a.b", tenant=d.Tenant(name="acme")), by="governance")
+    judging.history.append_facts(f.PolicyAppliedV1(author="a.b", policy=policy("ml", tenant="acme")), by="governance")
     judging.submit(submission(1))
     judging.submit(submission(1), to=submit("acme", "ann", "ml", "one"))
     judging.judged()
 
-    assert list(judging.told.state.jobs) == [key(1), f"acme.ann.{job_id(1)}"]
+    assert list(judging.history.state.jobs) == [key(1), f"acme.ann.{job_id(1)}"]
 
 
 def test_a_users_account_is_numbered_with_the_first_job_and_never_again(judging):
@@ -651,14 +651,14 @@ def test_a_users_account_is_numbered_with_the_first_job_and_never_again(judging)
     )
     judging.submit(submission(5), to=to_eve)
     assert judging.judged() == (admitted(5, eve), judged_through(4))
-    accounts = judging.told.state.accounts
+    accounts = judging.history.state.accounts
     assert (accounts["default", "dora"], accounts["default", "eve"]) == (FIRST + first, FIRST + first + 1)
 
 
 def test_below_level_2_two_users_may_have_the_same_id_as_before(judging):
-    judging.told.state.terms.level = 1
+    judging.history.state.terms.level = 1
     judging.submit(submission(1))
     judging.submit(submission(1), to=submit("default", "bob", "ml", "one"))
     judging.judged()
 
-    assert list(judging.told.state.jobs) == [key(1), key(1, "bob")]
+    assert list(judging.history.state.jobs) == [key(1), key(1, "bob")]

@@ -48,7 +48,7 @@ def test_commands_by_their_first_word():
 
 
 @pytest.mark.parametrize(
-    ("said", "rules", "why"),
+    ("fields", "rules", "why"),
     [
         ({"env": {"SEED": "7"}}, {"deny_env": ("LD_*",)}, None),
         ({"env": {"LD_PRELOAD": "x"}}, {"deny_env": ("LD_*",)}, "env: group ml does not allow LD_PRELOAD to be set: it denies LD_*"),
@@ -57,8 +57,8 @@ def test_commands_by_their_first_word():
         ({"secret_env": ("X",)}, {"secrets": {"HF": "file:hf"}}, "secret_env: group ml has no secret X; it has HF"),
     ],
 )  # fmt: skip
-def test_variables_and_secrets_are_those_that_the_group_allows(said, rules, why):
-    rejection = against_rules(Group(name="ml", runtime=RuntimeRules(**rules)), JobSubmission(id="x", command=("a",), **said))
+def test_variables_and_secrets_are_those_that_the_group_allows(fields, rules, why):
+    rejection = against_rules(Group(name="ml", runtime=RuntimeRules(**rules)), JobSubmission(id="x", command=("a",), **fields))
     assert (None if rejection is None else rejection.message) == why
 
 

@@ -91,7 +91,7 @@ def judged(history: History, asker: Asker = ANN, *, pending: int = 0, batch: tup
     return fact
 
 
-def told_of(fact: f.JobAdmittedV1 | f.JobRejectedV1) -> tuple[str, str] | None:
+def rejection_of(fact: f.JobAdmittedV1 | f.JobRejectedV1) -> tuple[str, str] | None:
     return (fact.reason, fact.message) if isinstance(fact, f.JobRejectedV1) else None
 
 
@@ -195,8 +195,8 @@ def test_each_test_is_made_only_when_those_before_it_have_passed(history):
         ({"command": ("x",) * 257}, "command: at most 256 words and 65536 characters; put more into a script"),
         ({"command": ("x" * 65_537,)}, "command: at most 256 words and 65536 characters; put more into a script"),
         *(
-            (said, f"{field}: a NUL character cannot stand here; leave it out")
-            for field, said in (
+            (fields, f"{field}: a NUL character cannot stand here; leave it out")
+            for field, fields in (
                 ("name", {"name": "sweep\0"}),
                 ("labels", {"labels": {"a\0": "b"}}),
                 ("labels", {"labels": {"a": "\0"}}),
@@ -235,7 +235,7 @@ def test_each_test_is_made_only_when_those_before_it_have_passed(history):
     ],
 )
 def test_a_submission_that_cannot_be_understood_is_malformed_and_the_message_says_where(history, changed, message):
-    assert told_of(judged(history, **changed)) == ("MALFORMED", message)
+    assert rejection_of(judged(history, **changed)) == ("MALFORMED", message)
 
 
 def test_a_dependency_has_to_be_known_of_the_same_tenant_and_with_a_condition_that_is_one(history):
@@ -243,8 +243,8 @@ def test_a_dependency_has_to_be_known_of_the_same_tenant_and_with_a_condition_th
     mine = history.admit("ml/one")
 
     foreign = f"after: no job {stranger.key} is known; submit it first, with its id in full"
-    assert told_of(judged(history, after=(After(job=stranger.key),))) == ("MALFORMED", foreign)
-    assert told_of(judged(history, after=(After(job=mine.key, when="never"),))) == (
+    assert rejection_of(judged(history, after=(After(job=stranger.key),))) == ("MALFORMED", foreign)
+    assert rejection_of(judged(history, after=(After(job=mine.key, when="never"),))) == (
         "MALFORMED",
         "after: 'never' is not a condition; write ok or any",
     )
@@ -277,7 +277,7 @@ def test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead(history, before, u
     fact = judged(history, id=make_job_id((START - before) // 1_000, bytes(10)))
 
     too_old = ("ID_TOO_OLD", "id: the time inside the id is more than 24 h ago or 5 min ahead; make a new ULID")
-    assert told_of(fact) == (None if usable else too_old)
+    assert rejection_of(fact) == (None if usable else too_old)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_an_id_is_usable_from_a_day_ago_to_five_minutes_ahead(history, before, u
     ],
 )
 def test_a_submission_that_is_understood_may_be_rejected_for_its_queue_and_for_its_size(history, asker, reason, message):
-    assert told_of(judged(history, asker)) == (reason, message)
+    assert rejection_of(judged(history, asker)) == (reason, message)
 
 
 @pytest.mark.parametrize(
@@ -320,16 +320,16 @@ def test_a_submission_that_is_understood_may_be_rejected_for_its_queue_and_for_i
     ],
 )
 def test_members_service_accounts_and_those_who_may_go_beyond_the_limit_are_admitted(history, asker):
-    assert told_of(judged(history, asker)) is None
+    assert rejection_of(judged(history, asker)) is None
 
 
 def test_a_request_may_be_lower_than_the_profile_and_never_higher(history):
     assert judged(history, request={"gpu": "0.5", "cpu": 0}).request == {GPU: GPU_UNITS // 2}
-    assert told_of(judged(history, request={"cpu": 5})) == (
+    assert rejection_of(judged(history, request={"cpu": 5})) == (
         "BEYOND_PROFILE",
         "request.cpu: 5 is asked for, profile two gives 4",
     )
-    assert told_of(judged(history, request={"memory": "1GiB"})) == (
+    assert rejection_of(judged(history, request={"memory": "1GiB"})) == (
         "BEYOND_PROFILE",
         "request.memory: 1GiB is asked for, profile two gives 0MiB",
     )
@@ -349,13 +349,19 @@ def test_the_groups_rules_are_checked_applied_and_on_record(history):
     sealed = []
     submission = msgspec.structs.replace(SUBMISSION, env={"A": "b"})
     fact = judge(
-        history.state, ANN, submission, history.now, pending=0, batch=(), seal=lambda *said: sealed.append(said[2]) or "sealed"
+        history.state,
+        ANN,
+        submission,
+        history.now,
+        pending=0,
+        batch=(),
+        seal=lambda *arguments: sealed.append(arguments[2]) or "sealed",
     )
     assert fact.rules == ("image base:1 by default", "env HF_HOME set", "secret HF from file:hf")
     assert (sealed[0].env, sealed[0].secrets, sealed[0].image) == ({"A": "b", "HF_HOME": "/data"}, {"HF": "file:hf"}, "base:1")
-    assert told_of(judged(history, image="evil:1"))[0] == "RUNTIME_RULE"
-    assert told_of(judged(history, env={"LD_PRELOAD": "x"}))[0] == "RUNTIME_RULE"
-    assert told_of(judged(history, secret_env=("OTHER",)))[0] == "RUNTIME_RULE"
+    assert rejection_of(judged(history, image="evil:1"))[0] == "RUNTIME_RULE"
+    assert rejection_of(judged(history, env={"LD_PRELOAD": "x"}))[0] == "RUNTIME_RULE"
+    assert rejection_of(judged(history, secret_env=("OTHER",)))[0] == "RUNTIME_RULE"
 
 
 def test_a_job_that_asks_for_nothing_gets_the_groups_usual_request(history):
@@ -367,13 +373,13 @@ def test_a_job_that_asks_for_nothing_gets_the_groups_usual_request(history):
 def test_a_service_account_submits_for_a_member_where_the_group_says_so_and_both_are_on_record(history):
     bot = ANN._replace(user="bot")
     assert acting(history.state, bot, "ann", history.now) == bot
-    assert told_of(judged(history, bot, on_behalf_of="ann"))[0] == "NOT_ALLOWED"
+    assert rejection_of(judged(history, bot, on_behalf_of="ann"))[0] == "NOT_ALLOWED"
     ruled(history)
     trusted = acting(history.state, bot, "ann", history.now)
     fact = judged(history, trusted, on_behalf_of="ann")
     assert (fact.job.split(".")[1], fact.submitted_by, fact.on_behalf_of) == ("ann", "default.bot", "")
     for asker, user in ((bot, "eve"), (ANN, "carl"), (bot._replace(policy="none"), "ann")):
-        assert told_of(judged(history, acting(history.state, asker, user, history.now), on_behalf_of=user))[0] in (
+        assert rejection_of(judged(history, acting(history.state, asker, user, history.now), on_behalf_of=user))[0] in (
             "NOT_ALLOWED",
             "UNKNOWN_QUEUE",
         )
@@ -387,12 +393,12 @@ def test_a_queue_for_one_account_takes_what_that_submits_for_a_member(history):
     history.append_facts(
         f.PolicyAppliedV1(author="a.b", policy=msgspec.structs.replace(document, profiles=links)), by="governance"
     )
-    assert told_of(judged(history))[0] == "NOT_ALLOWED"
+    assert rejection_of(judged(history))[0] == "NOT_ALLOWED"
     assert (
-        told_of(judged(history, acting(history.state, ANN._replace(user="bot"), "ann", history.now), on_behalf_of="ann"))
+        rejection_of(judged(history, acting(history.state, ANN._replace(user="bot"), "ann", history.now), on_behalf_of="ann"))
         is None
     )
-    assert told_of(judged(history, ANN._replace(by="acme.bot")))[0] == "NOT_ALLOWED"  # of that name, in another tenant
+    assert rejection_of(judged(history, ANN._replace(by="acme.bot")))[0] == "NOT_ALLOWED"  # of that name, in another tenant
 
 
 def claimed(history, user, *groups, until):
@@ -404,11 +410,11 @@ def test_a_providers_word_opens_a_queue_and_shuts_it_for_as_long_as_the_token_li
     claimed(history, "eve", "all", until=history.now + MINUTE)
     claimed(history, "ann", "lab", until=history.now + MINUTE)
     eve = ANN._replace(user="eve")
-    assert told_of(judged(history, eve)) is None
-    assert told_of(judged(history))[0] == "NOT_ALLOWED"
+    assert rejection_of(judged(history, eve)) is None
+    assert rejection_of(judged(history))[0] == "NOT_ALLOWED"
     history.wait(MINUTE)
-    assert told_of(judged(history, eve))[0] == "NOT_ALLOWED"
-    assert told_of(judged(history)) is None
+    assert rejection_of(judged(history, eve))[0] == "NOT_ALLOWED"
+    assert rejection_of(judged(history)) is None
 
 
 def test_a_service_account_may_act_for_who_is_a_member_by_a_providers_word(history):
@@ -420,49 +426,49 @@ def test_a_service_account_may_act_for_who_is_a_member_by_a_providers_word(histo
 
 
 def test_what_may_not_be_preempted_has_to_fit_in_the_reservation(history):
-    assert told_of(judged(history, preemptible=False)) == (
+    assert rejection_of(judged(history, preemptible=False)) == (
         "EXCEEDS_RESERVATION",
         "it asks for 2 gpu without being preemptible, policy default/ml has a reservation of 1; submit it as preemptible",
     )
-    assert told_of(judged(history, preemptible=False, request={"gpu": 1})) is None
+    assert rejection_of(judged(history, preemptible=False, request={"gpu": 1})) is None
 
 
 def test_too_many_pending_jobs_are_refused_with_a_hint_when_to_try_again(history):
     history.admit("ml/one")
-    assert told_of(judged(history)) is None
+    assert rejection_of(judged(history)) is None
 
     fact = judged(history, pending=1)
 
     message = "2 jobs are pending in policy ml; try again in 10 s"
-    assert (told_of(fact), fact.retry_after) == (("TOO_MANY_PENDING", message), 10_000_000)
+    assert (rejection_of(fact), fact.retry_after) == (("TOO_MANY_PENDING", message), 10_000_000)
 
 
 def test_of_one_user_no_more_jobs_wait_or_are_asked_for_than_the_policy_says(history):
     law = linked("ml", group="all", per_user=d.PerUser(limit=gpus(1), max_pending=1))
     history.law(d.Documents(policies=(law,)))
-    assert told_of(judged(history, request={"gpu": 1})) is None
+    assert rejection_of(judged(history, request={"gpu": 1})) is None
     message = "it asks for 2 gpu, the limit of each user in policy default/ml is 1"
-    assert told_of(judged(history)) == ("EXCEEDS_POLICY_LIMIT", message)
+    assert rejection_of(judged(history)) == ("EXCEEDS_POLICY_LIMIT", message)
     history.admit("ml/one")
     fact = judged(history, request={"gpu": 1})
     message = "1 jobs of user ann are pending in policy ml, as many as each user may have; try again in 10 s"
-    assert (told_of(fact), fact.retry_after) == (("TOO_MANY_PENDING", message), 10_000_000)
-    assert told_of(judged(history, ANN._replace(user="carl"), request={"gpu": 1})) is None
+    assert (rejection_of(fact), fact.retry_after) == (("TOO_MANY_PENDING", message), 10_000_000)
+    assert rejection_of(judged(history, ANN._replace(user="carl"), request={"gpu": 1})) is None
 
 
 def test_while_storage_is_scarce_no_job_is_admitted_and_it_may_be_tried_again(history):
     history.append_facts(f.StorageStatedV1(scarce=True, used=91, limit=100))
     fact = judged(history, pending=0)
     message = "the disks of the NATS servers are nearly full, and what is left is kept for what runs; try again in 10 s"
-    assert (told_of(fact), fact.retry_after) == (("DISK_FULL", message), 10_000_000)
+    assert (rejection_of(fact), fact.retry_after) == (("DISK_FULL", message), 10_000_000)
     history.append_facts(f.StorageStatedV1(scarce=False, used=80, limit=100))
-    assert told_of(judged(history, pending=0)) is None
+    assert rejection_of(judged(history, pending=0)) is None
 
 
 def test_before_the_first_node_has_registered_nothing_is_too_large():
     history = History(linked("ml"), pools=POOLS, profiles=PROFILES)
 
-    assert told_of(judged(history, ANN._replace(profile="huge"))) is None
+    assert rejection_of(judged(history, ANN._replace(profile="huge"))) is None
 
 
 def close(history: History, kind: str, name: str, mode: str, tenant: str = "default") -> None:

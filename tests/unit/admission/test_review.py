@@ -32,14 +32,14 @@ def job_id(number: int, at: int = START) -> str:
     return make_job_id(at // 1_000, number.to_bytes(10, "big"))
 
 
-def admitted(number: int = 1, **said: object) -> f.JobAdmittedV1:
+def admitted(number: int = 1, **fields: object) -> f.JobAdmittedV1:
     job = {"job": f"default.ann.{job_id(number)}", "policy": "ml", "profile": "one", "request": gpus(1), "rules": GIVEN}
-    return f.JobAdmittedV1(**(job | said))
+    return f.JobAdmittedV1(**(job | fields))
 
 
-def rejected(reason: str, message: str, number: int = 1, **said: object) -> f.JobRejectedV1:
+def rejected(reason: str, message: str, number: int = 1, **fields: object) -> f.JobRejectedV1:
     job = {"job": f"default.ann.{job_id(number)}", "policy": "ml", "profile": "one", "reason": reason, "message": message}
-    return f.JobRejectedV1(**(job | said))
+    return f.JobRejectedV1(**(job | fields))
 
 
 @pytest.fixture

@@ -18,15 +18,15 @@ RULES = RuntimeRules(
 )
 
 
-def submission(**said):
-    return JobSubmission(id="x", command=("python",), **said)
+def submission(**fields):
+    return JobSubmission(id="x", command=("python",), **fields)
 
 
 def test_a_job_gets_what_the_rules_give_and_keeps_its_own_else():
-    said = with_defaults(
+    completed = with_defaults(
         RULES, submission(env={"MODE": "mine", "SEED": "7"}, secret_env=("KEY",), workdir="/w", on_abort=("save",))
     )
-    assert text_of(RULES, said) == JobText(
+    assert text_of(RULES, completed) == JobText(
         command=("python",),
         env={"MODE": "team", "SEED": "7", "HF_HOME": "/data/hf"},
         secret_env=("KEY", "TOKEN"),
@@ -39,9 +39,9 @@ def test_a_job_gets_what_the_rules_give_and_keeps_its_own_else():
 
 
 def test_what_is_used_is_named_without_a_value():
-    said = with_defaults(RULES, submission(secret_env=("KEY",)))
-    told = uses(RULES, said, text_of(RULES, said))
-    assert told == (
+    completed = with_defaults(RULES, submission(secret_env=("KEY",)))
+    uses_named = uses(RULES, completed, text_of(RULES, completed))
+    assert uses_named == (
         "image base:1 by default",
         "env HF_HOME set",
         "env MODE set",
@@ -50,7 +50,7 @@ def test_what_is_used_is_named_without_a_value():
         "mount /data read-only",
         "mount /out",
     )
-    assert not [line for line in told if "/data/hf" in line or "team" in line]
+    assert not [line for line in uses_named if "/data/hf" in line or "team" in line]
 
 
 def test_a_job_that_names_an_image_keeps_it():
@@ -58,12 +58,12 @@ def test_a_job_that_names_an_image_keeps_it():
 
 
 def test_a_group_without_rules_changes_nothing():
-    said = submission(env={"A": "b"}, secret_env=("X",))
+    submitted = submission(env={"A": "b"}, secret_env=("X",))
     rules = rules_of(None)
     assert rules_of(Group(name="g")) == rules
-    assert with_defaults(rules, said) is said
-    assert text_of(rules, said) == JobText(command=("python",), env={"A": "b"}, secret_env=("X",))
-    assert (uses(rules, said, text_of(rules, said)), default_request(rules, {"gpu": 1})) == ((), {})
+    assert with_defaults(rules, submitted) is submitted
+    assert text_of(rules, submitted) == JobText(command=("python",), env={"A": "b"}, secret_env=("X",))
+    assert (uses(rules, submitted, text_of(rules, submitted)), default_request(rules, {"gpu": 1})) == ((), {})
 
 
 @pytest.mark.parametrize(

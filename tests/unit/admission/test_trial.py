@@ -23,8 +23,8 @@ QUEUE = submit(*ANN[:4])
 KNOWN = JobSubmission(id=make_job_id(START // 1_000, bytes(10)), command=("a",))
 
 
-def submission(number: int, **said: object) -> JobSubmission:
-    return JobSubmission(**{"id": make_job_id(START // 1_000, bytes([0] * 9 + [number])), "command": ("a",), **said})
+def submission(number: int, **fields: object) -> JobSubmission:
+    return JobSubmission(**{"id": make_job_id(START // 1_000, bytes([0] * 9 + [number])), "command": ("a",), **fields})
 
 
 @pytest.fixture

@@ -33,14 +33,14 @@ class Stream(MemoryLog):
         self.stored: list[StoredMessage] = []
         self.purged = 0
 
-    def tell(self, time: str, by: str, payload: bytes, headers: bytes = b"") -> None:
+    def store(self, time: str, by: str, payload: bytes, headers: bytes = b"") -> None:
         stored = StoredMessage(len(self.stored) + 1, ledger(by), at(time), headers, payload)
         self.stored.append(stored)
         self._clock = lambda: stored.time // 1_000
         self.append_now(stored.subject, payload, None)
 
     def state(self, time: str, by: str, *facts: f.AnyFact) -> None:
-        self.tell(time, by, encode(Record(by=by, now=1, engine="test", as_of=0, facts=facts)), b"NATS/1.0\r\nA: b\r\n\r\n")
+        self.store(time, by, encode(Record(by=by, now=1, engine="test", as_of=0, facts=facts)), b"NATS/1.0\r\nA: b\r\n\r\n")
 
     async def read_stored(self, after: int):
         if after < self.purged:
@@ -86,7 +86,7 @@ def stream() -> Stream:
     made.state("2026-09-30T23:59:59", "governance", f.TenantDeletedV1(author="a.b", name="old"))
     made.state("2026-10-01T00:00:00", "governance", f.UserDeletedV1(author="a.b", tenant="acme", handle="bob"))
     made.state("2026-10-01T00:00:00", "allocator", f.JobEndedV1(job=JOB, attempt=0, state="cancelled", cause="cancelled"))
-    made.tell("2026-10-31T00:00:00", "node.gpu01", b"\xffnothing")
+    made.store("2026-10-31T00:00:00", "node.gpu01", b"\xffnothing")
     made.state("2026-11-01T00:00:00", "allocator")
     made.state("2026-11-02T00:00:00", "governance", f.TenantDeletedV1(author="a.b", name="older"))
     return made

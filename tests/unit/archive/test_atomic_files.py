@@ -39,7 +39,7 @@ def test_two_who_write_the_same_file_do_not_write_into_each_other(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (
             OSError(28, "No space left on device"),
@@ -48,5 +48,5 @@ def test_two_who_write_the_same_file_do_not_write_into_each_other(tmp_path):
         (OSError(13, "Permission denied"), "x cannot be written: Permission denied"),
     ],
 )
-def test_what_could_not_be_written_is_named_and_of_a_full_disk_the_way_out(error, said):
-    assert atomic_files.unwritten(Path("x"), error) == said
+def test_what_could_not_be_written_is_named_and_of_a_full_disk_the_way_out(error, message):
+    assert atomic_files.unwritten(Path("x"), error) == message

@@ -7,9 +7,9 @@ from headrace.archive.check import check
 
 
 def test_a_good_archive_has_no_trouble(archived):
-    said = []
-    assert check(archived, lambda *told: said.append(told)) == (manifest.read(archived), [])
-    assert said == [(1, 6), (4, 6), (6, 6)]
+    progress = []
+    assert check(archived, lambda *step: progress.append(step)) == (manifest.read(archived), [])
+    assert progress == [(1, 6), (4, 6), (6, 6)]
 
 
 def test_everything_that_is_wrong_is_told(archived):

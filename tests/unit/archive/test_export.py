@@ -20,10 +20,10 @@ def held(directory):
 
 
 async def test_every_record_lies_in_the_month_in_which_it_was_stored(stream, tmp_path):
-    said = []
-    made = await export(stream, tmp_path, lambda *told: said.append(told))
+    progress = []
+    made = await export(stream, tmp_path, lambda *step: progress.append(step))
     assert longer(made) == [("2026-09", 1, 1), ("2026-10", 2, 4), ("2026-11", 5, 6)]
-    assert (held(tmp_path), said) == (stream.stored, [(1, 6), (4, 6), (6, 6)])
+    assert (held(tmp_path), progress) == (stream.stored, [(1, 6), (4, 6), (6, 6)])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger", "lock", "manifest.json"]
 
 
@@ -111,7 +111,7 @@ async def test_a_first_export_that_is_cut_short_leaves_an_archive_that_is_read_a
 
 
 @pytest.mark.parametrize(
-    ("place", "harm", "told"),
+    ("place", "harm", "message"),
     [
         (
             2,
@@ -124,9 +124,9 @@ async def test_a_first_export_that_is_cut_short_leaves_an_archive_that_is_read_a
         (1, lambda file: file.write_bytes(b""), r"records 2 to 4\) is cut short: it has 0 of "),
     ],
 )
-async def test_where_nothing_is_new_damage_is_told_and_the_way_out(stream, archived, place, harm, told):
+async def test_where_nothing_is_new_damage_is_told_and_the_way_out(stream, archived, place, harm, message):
     harm(archived / manifest.read(archived).pieces[place].path)
-    with pytest.raises(ArchiveBroken, match=told) as found:
+    with pytest.raises(ArchiveBroken, match=message) as found:
         await export(stream, archived)
     assert str(found.value).endswith(f"; or move {archived} away and export again: the stream still has every record")
 

@@ -41,8 +41,8 @@ def test_every_fact_that_was_ever_published_is_archived_with_its_jobs():
     ]
     data = encode(records)
     assert decode(data) == records
-    told = pq.read_table(pa.BufferReader(data), columns=["kinds", "jobs"]).to_pydict()
-    jobs = {kinds[0]: jobs for kinds, jobs in zip(told["kinds"], told["jobs"], strict=True)}
+    columns = pq.read_table(pa.BufferReader(data), columns=["kinds", "jobs"]).to_pydict()
+    jobs = {kinds[0]: jobs for kinds, jobs in zip(columns["kinds"], columns["jobs"], strict=True)}
     assert [len(jobs[kind]) for kind in ("preemption.ordered.v1", "preemption.settled.v1", "pool.applied.v1")] == [2, 1, 0]
 
 

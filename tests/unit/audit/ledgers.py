@@ -39,10 +39,10 @@ def rechained(messages: list[Message]) -> list[Message]:
     ends: dict[str, str] = {}
     found = []
     for sequence, message in enumerate(messages, 1):
-        said = record(message)
-        prev = "" if said.by.startswith("node.") else ends.get(said.by, "")
-        payload = encode(msgspec.structs.replace(said, prev=prev))
-        ends[said.by] = digest(payload)
+        original = record(message)
+        prev = "" if original.by.startswith("node.") else ends.get(original.by, "")
+        payload = encode(msgspec.structs.replace(original, prev=prev))
+        ends[original.by] = digest(payload)
         found.append(message._replace(sequence=sequence, payload=payload))
     return found
 

@@ -37,9 +37,9 @@ def test_a_key_that_is_gone_is_named_where_seals_were_signed_with_it_and_not_rep
     kept.key()
     kept.keep(seals_over(written, 4)[0])
     (tmp_path / "seals" / KEY).unlink()
-    with pytest.raises(SealStoreError) as said:
+    with pytest.raises(SealStoreError) as error:
         kept.key()
-    assert str(said.value) == (
+    assert str(error.value) == (
         f"{tmp_path}/seals/key.pem is gone, and the seals in {tmp_path}/seals/.seals.jsonl were signed with it: put it back from a "
         f"backup; where it is lost for good, move {tmp_path}/seals away, and a new key signs what comes"
     )

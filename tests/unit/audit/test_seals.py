@@ -83,8 +83,8 @@ def test_a_seal_with_another_key_is_one_where_no_key_is_known(written):
 
 def test_everything_a_seal_says_is_signed(written):
     seal = seals_over(written, 5)[0]
-    said = {statement(structs.replace(seal, **{field: "x"})) for field in seal.__struct_fields__ if field != "signature"}
-    assert len(said | {statement(seal)}) == len(seal.__struct_fields__)
+    statements = {statement(structs.replace(seal, **{field: "x"})) for field in seal.__struct_fields__ if field != "signature"}
+    assert len(statements | {statement(seal)}) == len(seal.__struct_fields__)
 
 
 def test_only_the_next_is_behind_a_seal(written):

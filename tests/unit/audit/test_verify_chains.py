@@ -23,9 +23,15 @@ def test_what_services_wrote_holds(written):
 
 
 def test_a_head_is_what_the_record_says(written):
-    said = record(written[-1])
+    expected = record(written[-1])
     head = head_of(written[-1].payload)
-    assert (head.by, head.now, head.engine, head.as_of, head.prev) == (said.by, said.now, said.engine, said.as_of, said.prev)
+    assert (head.by, head.now, head.engine, head.as_of, head.prev) == (
+        expected.by,
+        expected.now,
+        expected.engine,
+        expected.as_of,
+        expected.prev,
+    )
     assert head_of(b"{}") is head_of(b"\xff") is head_of(b"[" * 10_000) is None
 
 

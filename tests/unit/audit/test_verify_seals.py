@@ -20,13 +20,13 @@ def near(monkeypatch):
     monkeypatch.setattr(verify_seals, "SEARCH_WINDOW", 6)
 
 
-def held(messages, *, kept=(), told=(), key="", tail=()):
-    """After all messages; `told`: seals that come in the ledger, each right behind what it covers, as (seal, in which record)."""
+def held(messages, *, kept=(), in_ledger=(), key="", tail=()):
+    """After all messages; `in_ledger`: seals that come in the ledger, each right behind what it covers, as (seal, in which record)."""
     findings = AuditFindings()
     seals = Seals(findings, kept=kept, key=key, tail=tail)
     for message in messages:
         seals.take(message)
-        for seal in told:
+        for seal in in_ledger:
             if message.sequence == seal.last + 1:
                 seals.note(seal, message.sequence)
     seals.finish()
@@ -40,7 +40,7 @@ def closed(messages):
 
 def test_a_ledger_holds_under_seals_kept_apart_and_under_its_own(written):
     made = seals_over(written, SIZE)
-    for how in ({"kept": made}, {"told": made}, {"kept": made[:2], "told": made}, {"kept": made, "told": made}):
+    for how in ({"kept": made}, {"in_ledger": made}, {"kept": made[:2], "in_ledger": made}, {"kept": made, "in_ledger": made}):
         seals, found, _ = held(written, key=KEY.public, **how)
         believed = [seal for seal in made if seal.last < len(written)] if "kept" not in how else made
         assert (found, seals.held, seals.through) == ([], len(believed), believed[-1].last)
@@ -49,12 +49,12 @@ def test_a_ledger_holds_under_seals_kept_apart_and_under_its_own(written):
 def test_the_first_key_holds_where_none_is_known(written):
     made = seals_over(written, SIZE)
     others = [*made[:1], *seals_over(written, SIZE, OTHER)[1:2]]
-    seals, found, findings = held(written, told=others)
+    seals, found, findings = held(written, in_ledger=others)
     assert (found, seals.key) == ([("seal", 9, 9)], KEY.public)
     assert findings.in_order()[0].text == f"seal 2 in record 9 is invalid: it was made with another key, {OTHER.public}"
 
 
-@pytest.mark.parametrize("where", ["kept", "told"])
+@pytest.mark.parametrize("where", ["kept", "in_ledger"])
 @pytest.mark.parametrize("place", range(12))
 def test_a_changed_record_is_named(written, place, where):
     made = seals_over(written, SIZE)
@@ -91,7 +91,7 @@ def test_an_end_that_is_gone_is_known_to_who_has_the_seals(written):
     made = seals_over(written, SIZE)
     last = made[-1].last
     assert held(written[: last - 6], kept=made)[1] == [("removed", last - 5, last)]
-    assert held(written[:2], told=made)[1] == []
+    assert held(written[:2], in_ledger=made)[1] == []
 
 
 def test_what_is_not_sealed_yet_is_held_by_the_tail(written):
@@ -106,7 +106,7 @@ def test_what_is_not_sealed_yet_is_held_by_the_tail(written):
 def test_a_seal_of_the_ledger_that_is_not_the_one_kept_apart_is_told(written):
     made = seals_over(written, SIZE)
     other = structs.replace(made[1], contents="00")
-    _, found, findings = held(written, kept=made, told=[made[0], other])
+    _, found, findings = held(written, kept=made, in_ledger=[made[0], other])
     assert found == [("seal", other.last + 1, other.last + 1)]
     assert findings.in_order()[0].text == "seal 2 in record 9 is not the one that was kept apart"
 
@@ -120,7 +120,7 @@ def test_a_seal_that_is_missing_leaves_its_records_unlooked_at_and_those_behind_
         written[13]._replace(payload=b"x"),
         *written[14:],
     ]
-    _, found, findings = held(messages, told=[made[0], *made[2:]])
+    _, found, findings = held(messages, in_ledger=[made[0], *made[2:]])
     assert found == [("seal", 13, 13), ("changed", 14, 14)]
     assert "nothing holds the records 5 to 8" in findings.in_order()[0].text
 
@@ -128,7 +128,7 @@ def test_a_seal_that_is_missing_leaves_its_records_unlooked_at_and_those_behind_
 def test_a_seal_that_comes_again_or_names_another_is_told(written):
     made = seals_over(written, SIZE)
     strange = seals_over([written[0]._replace(payload=b"x"), *written[1:]], SIZE)
-    _, found, _ = held(written, told=[made[0], strange[1]])
+    _, found, _ = held(written, in_ledger=[made[0], strange[1]])
     assert found == [("seal", 9, 9)]
     findings = AuditFindings()
     seals = Seals(findings)

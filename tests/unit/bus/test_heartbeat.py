@@ -14,7 +14,7 @@ class Wire:
     """A connection that is away at first, and fails once."""
 
     def __init__(self):
-        self.looked, self.said, self.enough = 0, [], asyncio.Event()
+        self.looked, self.published, self.enough = 0, [], asyncio.Event()
 
     @property
     def is_connected(self):
@@ -22,8 +22,8 @@ class Wire:
         return self.looked > 1
 
     async def publish(self, subject, payload):
-        self.said.append((subject, decode(payload, Presence)))
-        if len(self.said) == 1:
+        self.published.append((subject, decode(payload, Presence)))
+        if len(self.published) == 1:
             raise errors.ConnectionClosedError
         self.enough.set()
 
@@ -35,8 +35,8 @@ async def test_an_instance_says_again_and_again_that_it_is_there_and_at_last_goo
     await asyncio.wait_for(wire.enough.wait(), 10)
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
-    assert [said.leaves for _, said in wire.said] == [False] * (len(wire.said) - 1) + [True]
-    (first_on, first), (_, second) = wire.said[:2]
+    assert [presence.leaves for _, presence in wire.published] == [False] * (len(wire.published) - 1) + [True]
+    (first_on, first), (_, second) = wire.published[:2]
     assert (first_on, first.called, first.reads) == ("hr.presence.allocator", "allocator-standby", LEVEL)
     assert first == second
     assert first.service == "allocator"

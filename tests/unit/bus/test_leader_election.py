@@ -112,16 +112,16 @@ class Wire:
     is_connected = True
 
     def __init__(self) -> None:
-        self.said: list[LeaderHeartbeat] = []
-        self.heard = None
+        self.published: list[LeaderHeartbeat] = []
+        self.callback = None
         self.trouble: Exception | None = None
 
     async def subscribe(self, subject: str, cb: object) -> None:
         assert subject == "hr.turn.allocator"
-        self.heard = cb
+        self.callback = cb
 
     async def publish(self, subject: str, payload: bytes) -> None:
-        self.said.append(msgspec.json.decode(payload, type=LeaderHeartbeat))
+        self.published.append(msgspec.json.decode(payload, type=LeaderHeartbeat))
         if self.trouble is not None:
             raise self.trouble
 
@@ -133,19 +133,19 @@ async def test_it_listens_takes_over_and_speaks(monkeypatch: pytest.MonkeyPatch)
     turn = LeaderElection(first=True, clock=asyncio.get_running_loop().time, instance="me")
     turn._patience = 0.01
     task = asyncio.ensure_future(run_election(wire, "allocator", turn, lambda: begun.append(1)))  # type: ignore[arg-type]
-    await until(lambda: len(wire.said) > 2)
-    assert (begun, wire.said[-1].instance, turn.mine) == ([1], "me", True)
+    await until(lambda: len(wire.published) > 2)
+    assert (begun, wire.published[-1].instance, turn.mine) == ([1], "me", True)
     wire.trouble = errors.ConnectionClosedError()
-    spoken = len(wire.said)
-    await until(lambda: len(wire.said) > spoken + 1)
-    assert wire.heard is not None
+    spoken = len(wire.published)
+    await until(lambda: len(wire.published) > spoken + 1)
+    assert wire.callback is not None
     turn._silent = 1.0
     for payload in (b"{", b'{"instance": 1}', msgspec.json.encode(LeaderHeartbeat("me"))):
-        await wire.heard(SimpleNamespace(data=payload))
+        await wire.callback(SimpleNamespace(data=payload))
     assert turn._silent >= 1.0
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert wire.said[-1] == LeaderHeartbeat("me", leaves=True)
+    assert wire.published[-1] == LeaderHeartbeat("me", leaves=True)
 
 
 def test_who_leaves_hands_its_turn_over_at_once(time: Time) -> None:
@@ -205,4 +205,4 @@ async def test_who_is_over_starts_again_and_hands_nothing_over() -> None:
     turn.mine = turn.is_over = True
     with pytest.raises(Fenced, match="^another instance has taken over as allocator$"):
         await run_election(wire, "allocator", turn, lambda: None)  # type: ignore[arg-type]
-    assert wire.said == []
+    assert wire.published == []

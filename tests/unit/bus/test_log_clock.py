@@ -78,7 +78,7 @@ def test_a_clock_that_is_wrong_is_told_of_once_until_it_is_right_again(clocks):
 
 
 @pytest.mark.parametrize(
-    ("passed", "moved", "told"),
+    ("passed", "moved", "jumps"),
     [
         pytest.param(300 * SECOND, 300 * SECOND, [], id="time passes"),
         pytest.param(0, 60 * SECOND, [], id="a little"),
@@ -86,10 +86,10 @@ def test_a_clock_that_is_wrong_is_told_of_once_until_it_is_right_again(clocks):
         pytest.param(5 * SECOND, -95 * SECOND, [-100.0], id="backwards"),
     ],
 )
-def test_a_jump_of_the_clock_is_told_once(clocks, passed, moved, told):
+def test_a_jump_of_the_clock_is_told_once(clocks, passed, moved, jumps):
     clocks.time.now()
     clocks.passes(passed, moved)
     with capture_logs() as logs:
         clocks.time.now()
         clocks.time.now()
-    assert [entry["seconds"] for entry in logs if entry["event"] == "clock_jumped"] == told
+    assert [entry["seconds"] for entry in logs if entry["event"] == "clock_jumped"] == jumps

@@ -283,13 +283,13 @@ async def test_a_gap_in_the_log_stops_it() -> None:
 async def test_the_hooks_hear_of_the_tip_of_each_append_and_of_each_batch() -> None:
     log = _log("x", "y")
     decider = Nodes(Tally(), ["a"])
-    heard: list[object] = []
-    process = _loop(log, decider, on_appended=lambda draft, sequence: heard.append((draft.facts, sequence)))
-    process.follower.before_first.append(lambda: heard.append(("tip", decider.fold.sequence)))
-    process.follower.listeners.append(lambda: heard.append(decider.fold.sequence))
+    calls: list[object] = []
+    process = _loop(log, decider, on_appended=lambda draft, sequence: calls.append((draft.facts, sequence)))
+    process.follower.before_first.append(lambda: calls.append(("tip", decider.fold.sequence)))
+    process.follower.listeners.append(lambda: calls.append(decider.fold.sequence))
     async with _running(process):
         await decider.wait_until_idle()
-    assert heard == [2, ("tip", 2), ((_fact("a"),), 3), 3]
+    assert calls == [2, ("tip", 2), ((_fact("a"),), 3), 3]
 
 
 async def test_without_a_service_the_follower_only_folds() -> None:
@@ -337,23 +337,23 @@ async def test_two_services_of_a_process_share_the_fold_and_write_a_chain_each()
 
 
 class SlowAnswers(MemoryLog):
-    """Stores a record at once and says so only when `told` is set."""
+    """Stores a record at once and says so only when `may_answer` is set."""
 
     def __init__(self) -> None:
         super().__init__(_clock)
-        self.told = asyncio.Event()
+        self.may_answer = asyncio.Event()
 
     async def append(self, subject: str, payload: bytes, expected_last: int | None) -> int:
         sequence = self.append_now(subject, payload, expected_last)
-        await self.told.wait()
+        await self.may_answer.wait()
         return sequence
 
 
 async def test_a_record_that_is_read_before_its_append_is_answered_is_folded_after_the_answer() -> None:
     log = SlowAnswers()
     decider = Nodes(Tally(), ["a"])
-    heard: list[int] = []
-    process = _loop(log, decider, on_appended=lambda _draft, _sequence: heard.append(decider.fold.sequence))
+    sequences: list[int] = []
+    process = _loop(log, decider, on_appended=lambda _draft, _sequence: sequences.append(decider.fold.sequence))
     async with _running(process):
         async with asyncio.timeout(PATIENCE):
             while not log.last_sequence:
@@ -361,9 +361,9 @@ async def test_a_record_that_is_read_before_its_append_is_answered_is_folded_aft
         for _ in range(20):
             await asyncio.sleep(0)
         assert (decider.fold.sequence, process.follower.at_tip) == (0, False)
-        log.told.set()
+        log.may_answer.set()
         await decider.wait_until_idle()
-    assert (heard, decider.fold.nodes) == ([0], ["a"])
+    assert (sequences, decider.fold.nodes) == ([0], ["a"])
 
 
 async def test_two_services_of_a_process_cannot_write_in_one_name() -> None:

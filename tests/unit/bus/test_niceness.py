@@ -21,12 +21,12 @@ class Kernel(NamedTuple):
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel:
-    told = Kernel([], tmp_path / "autogroup")
-    monkeypatch.setattr(niceness, "AUTOGROUP", told.autogroup)
+    fake = Kernel([], tmp_path / "autogroup")
+    monkeypatch.setattr(niceness, "AUTOGROUP", fake.autogroup)
     monkeypatch.setattr(niceness.os, "getpriority", lambda _which, _who: 3)
-    monkeypatch.setattr(niceness.os, "setpriority", lambda _which, _who, nice: told.nice.append(nice))
+    monkeypatch.setattr(niceness.os, "setpriority", lambda _which, _who, nice: fake.nice.append(nice))
     monkeypatch.setattr(niceness.os, "getsid", lambda _: os.getpid())
-    return told
+    return fake
 
 
 def test_who_stands_behind_makes_its_own_session_nice_and_no_other(

@@ -36,10 +36,10 @@ class Servers:
     async def take(self, tag, account="USERS", *, stays=True):
         """Ask for one more connection, which the servers list from then on if it `stays`."""
         tag = tag._replace(connection=next(self._keys))
-        said = await self.places.take(account, tag)
-        if not said and stays:
+        refusal = await self.places.take(account, tag)
+        if not refusal and stays:
             self.there.setdefault(account, []).append(tag)
-        return said
+        return refusal
 
 
 @pytest.fixture
@@ -49,20 +49,20 @@ def servers(monkeypatch):
 
 
 async def test_a_bearer_gets_a_number_of_connections_and_another_gets_its_own(servers):
-    said = [await servers.take(tag) for tag in (*[ANN] * 6, BOB)]
-    assert (said, servers.looks) == ([""] * 4 + [FULL, FULL, ""], 1)
+    refusals = [await servers.take(tag) for tag in (*[ANN] * 6, BOB)]
+    assert (refusals, servers.looks) == ([""] * 4 + [FULL, FULL, ""], 1)
 
 
 async def test_another_token_of_the_same_person_does_not_give_more(servers):
-    said = [await servers.take(ANN._replace(token=f"t{number}")) for number in range(5)]
-    assert said == ["", "", "", "", FULL]
+    refusals = [await servers.take(ANN._replace(token=f"t{number}")) for number in range(5)]
+    assert refusals == ["", "", "", "", FULL]
 
 
 async def test_bearers_of_one_handle_and_different_roles_or_tenants_are_counted_apart(servers):
     for _ in range(4):
         await servers.take(ANN)
-    said = [await servers.take(tag) for tag in (ANN._replace(role="service account"), OTHER, ANN)]
-    assert said == ["", "", FULL]
+    refusals = [await servers.take(tag) for tag in (ANN._replace(role="service account"), OTHER, ANN)]
+    assert refusals == ["", "", FULL]
 
 
 async def test_connections_that_have_ended_make_room_and_the_servers_are_asked_once_a_second_at_most(servers):
@@ -104,12 +104,12 @@ async def test_connections_that_are_let_in_while_the_servers_are_asked_still_cou
 
 
 async def test_a_connection_that_is_not_listed_is_forgotten_once_it_would_have_been_listed(servers):
-    said = [await servers.take(ANN, stays=False) for _ in range(5)]
+    refusals = [await servers.take(ANN, stays=False) for _ in range(5)]
     servers.now = 4.9
-    said.append(await servers.take(ANN))
+    refusals.append(await servers.take(ANN))
     servers.now = 6.0
-    said.append(await servers.take(ANN))
-    assert said == ["", "", "", "", FULL, FULL, ""]
+    refusals.append(await servers.take(ANN))
+    assert refusals == ["", "", "", "", FULL, FULL, ""]
 
 
 async def test_a_connection_is_counted_once_though_several_instances_are_asked_about_it(servers):
@@ -119,8 +119,8 @@ async def test_a_connection_is_counted_once_though_several_instances_are_asked_a
     for tag in servers.there["USERS"]:
         assert await second.take("USERS", tag) == ""
     servers.now = 10.0
-    said = [await places.take("USERS", ANN._replace(connection="x")) for places in (first, second)]
-    assert said == [FULL, FULL]
+    refusals = [await places.take("USERS", ANN._replace(connection="x")) for places in (first, second)]
+    assert refusals == [FULL, FULL]
 
 
 @pytest.mark.parametrize("tenants", [1, 2, 3, 8])
@@ -140,8 +140,8 @@ async def test_all_tenants_together_cannot_fill_an_account_and_each_gets_its_sha
 async def test_one_bearer_gets_a_quarter_of_its_tenants_share_at_most(monkeypatch, tenants, most):
     servers = Servers()
     servers.tenants = tenants
-    said = [await servers.take(ANN) for _ in range(70)]
-    assert said.count("") == most
+    refusals = [await servers.take(ANN) for _ in range(70)]
+    assert refusals.count("") == most
 
 
 @pytest.mark.parametrize("tenants", [1, 63, 2_000])
@@ -150,11 +150,11 @@ async def test_the_providers_people_have_their_connections_however_many_tenants_
     servers = Servers()
     servers.tenants = tenants
     ann, *others = (ConnectionTag("default", f"u{number}", "t1", 0, role) for number in range(3) for role in PROVIDERS)
-    said = [await servers.take(ann, account) for _ in range(40)]
-    assert said == [""] * 32 + [f"provider admin u0 has 32 connections in {account} already"] * 8
-    said = [await servers.take(one, account) for one in others for _ in range(40)]
-    assert said.count("") == 128 - 32
-    assert said[-1] == f"the provider has 128 connections in {account} already"
+    refusals = [await servers.take(ann, account) for _ in range(40)]
+    assert refusals == [""] * 32 + [f"provider admin u0 has 32 connections in {account} already"] * 8
+    refusals = [await servers.take(one, account) for one in others for _ in range(40)]
+    assert refusals.count("") == 128 - 32
+    assert refusals[-1] == f"the provider has 128 connections in {account} already"
     assert await servers.take(ConnectionTag("default", "u0", "t1", 0, "tenant member"), account) == ""
 
 
@@ -162,11 +162,11 @@ async def test_administrators_and_nodes_are_counted_apart(servers):
     node, admin = ConnectionTag("", "gpu01", "t2", 0, "node"), ANN._replace(role="provider admin", tenant="default")
     for _ in range(4):
         await servers.take(ANN)
-    said = [await servers.take(admin, "ADMINS"), *[await servers.take(node, "NODES") for _ in range(5)]]
-    assert said == ["", "", "", "", "", "node gpu01 has 4 connections in NODES already"]
+    refusals = [await servers.take(admin, "ADMINS"), *[await servers.take(node, "NODES") for _ in range(5)]]
+    assert refusals == ["", "", "", "", "", "node gpu01 has 4 connections in NODES already"]
 
 
 async def test_nodes_have_no_tenant_whose_share_they_could_use_up(monkeypatch):
     servers = Servers()
-    said = {await servers.take(ConnectionTag("", f"gpu{number}", "t2", 0, "node"), "NODES") for number in range(4_000)}
-    assert said == {""}
+    refusals = {await servers.take(ConnectionTag("", f"gpu{number}", "t2", 0, "node"), "NODES") for number in range(4_000)}
+    assert refusals == {""}

@@ -68,7 +68,7 @@ class FakeSystem:
     def __init__(self, connections, accounts=()):
         self.connections = connections
         self.kicked = []
-        self._hear = {}
+        self._callbacks = {}
         self._awaited = set(accounts)
         self._unanswered = []
         self._inboxes = map("_INBOX_x.{}".format, itertools.count())
@@ -77,7 +77,7 @@ class FakeSystem:
         return next(self._inboxes)
 
     async def subscribe(self, inbox, cb):
-        self._hear[inbox] = cb
+        self._callbacks[inbox] = cb
 
         async def unsubscribe():
             return None
@@ -88,19 +88,19 @@ class FakeSystem:
         assert subject == "$SYS.REQ.SERVER.PING.CONNZ"
         asked = json.loads(payload)
         self._awaited.discard(asked["acc"])
-        self._unanswered.append((asked, self._hear[reply]))
+        self._unanswered.append((asked, self._callbacks[reply]))
         while self._unanswered and not self._awaited:
             await self._answer(*self._unanswered.pop())
 
-    async def _answer(self, asked, hear):
+    async def _answer(self, asked, callback):
         for server, connections in self.connections.items():
             here = [one for one in connections if one["account"] == asked["acc"]][
                 asked["offset"] : asked["offset"] + asked["limit"]
             ]
             answer = {"server": {"id": server}, "data": {"total": len(connections), "connections": here}}
-            await hear(SimpleNamespace(data=json.dumps(answer).encode()))
-        await hear(SimpleNamespace(data=b"no json"))
-        await hear(SimpleNamespace(data=b'{"server": {"id": "N3"}, "error": {"code": 500}}'))
+            await callback(SimpleNamespace(data=json.dumps(answer).encode()))
+        await callback(SimpleNamespace(data=b"no json"))
+        await callback(SimpleNamespace(data=b'{"server": {"id": "N3"}, "error": {"code": 500}}'))
 
     async def ask(self, subject, payload):
         self.kicked.append((subject, json.loads(payload)["cid"]))

@@ -28,7 +28,7 @@ def test_people_and_service_accounts_speak_as_themselves_and_hear_their_inbox_on
 
 
 @pytest.mark.parametrize(
-    ("role", "tenant", "heard"),
+    ("role", "tenant", "subject"),
     [
         (Role.TENANT_ADMIN, "acme", "hr.feed.acme.>"),
         (Role.TENANT_MEMBER, "acme", "hr.feed.acme.>"),
@@ -38,10 +38,10 @@ def test_people_and_service_accounts_speak_as_themselves_and_hear_their_inbox_on
 )
 @pytest.mark.parametrize("former", [True, False])
 def test_a_connection_that_hears_the_feed_publishes_nothing_in_an_account_where_publishing_is_denied(
-    role, tenant, heard, former
+    role, tenant, subject, former
 ):
     given = permit(caller(role, tenant), TOKEN, 0, NOW, former=former, asked_as="any_feed")
-    assert (given.account, given.rights) == ("LISTENERS", Rights((), (heard,)))
+    assert (given.account, given.rights) == ("LISTENERS", Rights((), (subject,)))
 
 
 def test_administrators_hear_the_feed_in_their_own_account_so_that_users_cannot_keep_them_out():
@@ -50,17 +50,17 @@ def test_administrators_hear_the_feed_in_their_own_account_so_that_users_cannot_
 
 
 @pytest.mark.parametrize(
-    ("role", "tenant", "account", "heard"),
+    ("role", "tenant", "account", "subject"),
     [
         (Role.TENANT_MEMBER, "acme", "FORMER", "hr.feed.acme.>"),
         (Role.PROVIDER_VIEWER, "default", "FORMER", "hr.feed.>"),
         (Role.PROVIDER_ADMIN, "default", "ADMINS", "hr.feed.>"),
     ],
 )
-def test_clients_of_release_0_1_0_hear_the_feed_where_they_ask_until_the_level_is_raised(role, tenant, account, heard):
+def test_clients_of_release_0_1_0_hear_the_feed_where_they_ask_until_the_level_is_raised(role, tenant, account, subject):
     given = permit(caller(role, tenant), TOKEN, 0, NOW, former=True)
     assert given.account == account
-    assert heard in given.rights.subscribe
+    assert subject in given.rights.subscribe
     assert given.rights.publish == permit(caller(role, tenant), TOKEN, 0, NOW).rights.publish
 
 
@@ -103,9 +103,9 @@ def test_no_two_tokens_hear_what_is_answered_to_one_of_them():
     given = [
         permit(who, token, 0, NOW) for who, token in ((member, TOKEN), (admin, "eyJ0.eyJz.b3Ro"), (member, "eyJ0.eyJz.bWlu"))
     ]
-    inboxes = [[heard for heard in one.rights.subscribe if heard.startswith("_INBOX")] for one in given]
-    assert [len(heard) for heard in inboxes] == [1, 1, 1]
-    assert len({heard for (heard,) in inboxes}) == 3
+    inboxes = [[inbox for inbox in one.rights.subscribe if inbox.startswith("_INBOX")] for one in given]
+    assert [len(inbox) for inbox in inboxes] == [1, 1, 1]
+    assert len({inbox for (inbox,) in inboxes}) == 3
 
 
 def test_programs_of_the_release_before_are_answered_where_they_wait_until_the_level_is_raised_but_for_the_providers_people():
@@ -115,9 +115,9 @@ def test_programs_of_the_release_before_are_answered_where_they_wait_until_the_l
         caller(Role.PROVIDER_ADMIN),
         caller(Role.PROVIDER_VIEWER),
     ]
-    heard = [set(permit(who, TOKEN, 0, NOW, former=True).rights.subscribe) for who in people]
+    former_subjects = [set(permit(who, TOKEN, 0, NOW, former=True).rights.subscribe) for who in people]
     later = [set(permit(who, TOKEN, 0, NOW).rights.subscribe) for who in people]
-    assert [was - now for was, now in zip(heard, later, strict=True)] == [
+    assert [was - now for was, now in zip(former_subjects, later, strict=True)] == [
         {"_INBOX_acme_ann.>", "hr.feed.acme.>"},
         {"_INBOX_node_gpu01.>"},
         set(),

@@ -30,7 +30,7 @@ class System:
 
     def __init__(self, answers):
         self.answers = answers
-        self.hear = {}
+        self.callbacks = {}
         self.inboxes = 0
 
     def new_inbox(self):
@@ -38,16 +38,18 @@ class System:
         return f"_INBOX.{self.inboxes}"
 
     async def subscribe(self, inbox, cb):
-        self.hear[inbox] = cb
+        self.callbacks[inbox] = cb
 
         async def unsubscribe():
-            del self.hear[inbox]
+            del self.callbacks[inbox]
 
         return SimpleNamespace(unsubscribe=unsubscribe)
 
     async def publish(self, subject, _payload, reply):
         for answer in self.answers[subject]:
-            await self.hear[reply](SimpleNamespace(data=answer if isinstance(answer, bytes) else json.dumps(answer).encode()))
+            await self.callbacks[reply](
+                SimpleNamespace(data=answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+            )
 
 
 @pytest.fixture(autouse=True)
@@ -81,8 +83,8 @@ async def test_one_server_leads_all_its_streams():
 
 async def test_of_a_cluster_each_stream_is_told_by_its_leader_with_what_its_replicas_lack():
     behind, gone = {"name": "two", "current": False, "lag": 40}, {"name": "three", "current": True, "offline": True}
-    told = [store("one", "one", behind, gone), store("two", "one"), store("three", "one")]
-    found = await lines(System({SERVER: [server("one"), server("two"), b"no json"], STREAMS: told}))
+    reports = [store("one", "one", behind, gone), store("two", "one"), store("three", "one")]
+    found = await lines(System({SERVER: [server("one"), server("two"), b"no json"], STREAMS: reports}))
     assert [line for line in found if "stream" in line or "servers" in line] == [
         "headrace_nats_servers 2.0",
         'headrace_stream_messages{server="one",stream="LEDGER"} 9.0',

@@ -180,13 +180,13 @@ async def test_what_is_on_record_is_not_asked_for_again(scene):
 
 
 async def test_it_says_how_far_it_has_read(scene):
-    told = []
+    sequences = []
 
     async def respond(payload):
-        told.append(decode(payload, Answer).sequence)
+        sequences.append(decode(payload, Answer).sequence)
 
     await scene.authority._answer_status(SimpleNamespace(respond=respond, reply="_INBOX.r"))
-    assert told == [scene.ledger.state.sequence]
+    assert sequences == [scene.ledger.state.sequence]
 
 
 async def test_a_node_that_is_paused_is_not_let_in_and_one_that_is_excluded_is_let_in_when_an_operator_says_so(scene):

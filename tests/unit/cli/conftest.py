@@ -17,12 +17,12 @@ from headrace.cli.resources import approve, burst, documents, supply, whatif
 
 
 class FakeClient:
-    """`answers`: what each method gives; of a list one after the other, of a function what it gives; an exception is raised. `said`: what
+    """`answers`: what each method gives; of a list one after the other, of a function what it gives; an exception is raised. `calls`: what
     was called, and with what."""
 
     def __init__(self, answers):
         self.answers = answers
-        self.said = []
+        self.calls = []
         self.user = "alice"
         self.tenant = "default"
 
@@ -35,7 +35,7 @@ class FakeClient:
     def __getattr__(self, name):
         async def pages(*args, **kwargs):
             await asyncio.sleep(0)
-            self.said.append((name, args, kwargs))
+            self.calls.append((name, args, kwargs))
             answer = self.answers[name]
             for page in answer if isinstance(answer, list) else [answer]:
                 if isinstance(page, Exception):
@@ -47,7 +47,7 @@ class FakeClient:
 
         async def method(*args, **kwargs):
             await asyncio.sleep(0)
-            self.said.append((name, args, kwargs))
+            self.calls.append((name, args, kwargs))
             answer = self.answers[name]
             if isinstance(answer, list):
                 answer = answer.pop(0)
@@ -66,7 +66,7 @@ class Ran(NamedTuple):
     code: int
     out: str
     err: str
-    said: list
+    calls: list
 
 
 @pytest.fixture
@@ -101,6 +101,6 @@ def headrace(monkeypatch, capsys):
         except SystemExit as exit_:
             code = exit_.code
         printed = capsys.readouterr()
-        return Ran(code, printed.out, printed.err, fake.said)
+        return Ran(code, printed.out, printed.err, fake.calls)
 
     return run

@@ -48,16 +48,16 @@ def test_a_command_knows_what_it_does_and_shows_its_examples():
 
 
 def test_a_client_is_whom_the_flags_name(monkeypatch):
-    monkeypatch.setattr("headrace.client.client.Client", lambda _url, _credentials, **said: said)
+    monkeypatch.setattr("headrace.client.client.Client", lambda _url, _credentials, **parsed: parsed)
     parser = Parser(prog="headrace")
     add_login_options(parser)
     nothing = {"data": None, "tenant": "", "user": "", "server": "", "context": "", "prefers_api": True, "answer_within": None}
     assert arguments.client(parser.parse_args([])) == nothing
-    said = parser.parse_args(["--data", "/d", "--tenant", "acme", "--user", "bob", "--json"])
-    assert arguments.client(said) == nothing | {"data": "/d", "tenant": "acme", "user": "bob"}
+    parsed = parser.parse_args(["--data", "/d", "--tenant", "acme", "--user", "bob", "--json"])
+    assert arguments.client(parsed) == nothing | {"data": "/d", "tenant": "acme", "user": "bob"}
     another_place = parser.parse_args(["--server", "https://a", "--context", "work"])
     assert arguments.client(another_place) == nothing | {"server": "https://a", "context": "work"}
-    assert said.json is True
+    assert parsed.json is True
 
 
 def test_words_are_read_as_what_they_stand_for():

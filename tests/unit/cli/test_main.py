@@ -39,8 +39,8 @@ def test_the_table_of_commands_says_what_each_module_adds():
 def test_the_version_says_which_release_is_installed_and_how_its_rules_run(capsys):
     assert main(["--version"]) == 0
     rules = "compiled" if is_compiled(apply) else "plain Python"
-    said = f"headrace {version('headrace')} (rules: {rules}; Python {platform.python_version()})\n"
-    assert capsys.readouterr() == (said, "")
+    expected = f"headrace {version('headrace')} (rules: {rules}; Python {platform.python_version()})\n"
+    assert capsys.readouterr() == (expected, "")
 
 
 @pytest.mark.parametrize("word", ["", "--help", "--json", "unknown"])

@@ -104,7 +104,7 @@ async def test_a_gateway_without_an_api_behind_it_is_an_api_that_is_away():
 
 
 @pytest.mark.parametrize(
-    ("said", "error", "text"),
+    ("body", "error", "text"),
     [
         (answer(200, b"[1]"), HeadraceError, "gave an answer that is not of this API: look at its address"),
         (answer(404, b"<html>"), Unreachable, "answers 404 and is not the API of Headrace: look at the address"),
@@ -112,21 +112,21 @@ async def test_a_gateway_without_an_api_behind_it_is_an_api_that_is_away():
         (b"\x15\x03\x01\x00\x02\x02\x46", Unreachable, "does not speak HTTP: it may take TLS, then write https://"),
     ],
 )
-async def test_what_is_not_the_api_is_told_in_one_line(said, error, text):
-    async with server(said) as (place, _, _):
+async def test_what_is_not_the_api_is_told_in_one_line(body, error, text):
+    async with server(body) as (place, _, _):
         assert text in str(await refused(error, place))
 
 
 async def test_a_connection_that_ends_without_an_answer_is_told():
     async with server() as (place, _, _):
-        told = str(await refused(Unreachable, place))
-    assert "closed the connection before it had answered: it may take TLS, then write https://" in told
+        message = str(await refused(Unreachable, place))
+    assert "closed the connection before it had answered: it may take TLS, then write https://" in message
 
 
 async def test_a_call_that_is_not_answered_in_time_is_told():
     async with server(b"") as (place, _, _):
-        told = str(await refused(Unreachable, place, lambda api: api.get("/v1/pools", within=0.01)))
-    assert told.endswith("has not answered within 0.01 s; `headrace status` tells what is away")
+        message = str(await refused(Unreachable, place, lambda api: api.get("/v1/pools", within=0.01)))
+    assert message.endswith("has not answered within 0.01 s; `headrace status` tells what is away")
 
 
 async def test_a_missing_listener_is_told(tmp_path):
@@ -145,8 +145,8 @@ async def test_https_to_a_port_without_tls_is_told():
 
     plain = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with plain:
-        told = str(await refused(Unreachable, f"https://127.0.0.1:{plain.sockets[0].getsockname()[1]}"))
-    assert "does not speak TLS; look at its address" in told
+        message = str(await refused(Unreachable, f"https://127.0.0.1:{plain.sockets[0].getsockname()[1]}"))
+    assert "does not speak TLS; look at its address" in message
 
 
 async def test_a_certificate_of_an_unknown_authority_names_the_variable(monkeypatch):
@@ -156,8 +156,8 @@ async def test_a_certificate_of_an_unknown_authority_names_the_variable(monkeypa
         raise error
 
     monkeypatch.setattr(asyncio, "open_connection", fails)
-    told = str(await refused(Unreachable, "https://api.example"))
-    assert told == (
+    message = str(await refused(Unreachable, "https://api.example"))
+    assert message == (
         "https://api.example: its certificate is not trusted: self-signed certificate; "
         "set HEADRACE_CA to the file of its certificate authority"
     )

@@ -41,7 +41,7 @@ class FakeLink:
     def __init__(self, *answers):
         self.answers = list(answers)
         self.asked = []
-        self.heard = asyncio.Queue()
+        self.messages = asyncio.Queue()
         self.subject = ""
 
     async def open(self):
@@ -58,7 +58,7 @@ class FakeLink:
     @asynccontextmanager
     async def listening(self, subject):
         self.subject = subject
-        yield self.heard
+        yield self.messages
 
 
 class FakeApi:
@@ -145,7 +145,7 @@ async def test_a_submit_that_is_never_acknowledged_fails(make):
     hr = make(Unreachable("away"))
     with pytest.raises(Unreachable, match="away"):
         await hr.submit("ai-dev/half", ["true"])
-    assert len(make.link.asked) > 3
+    assert len(make.link.asked) > 1
 
 
 async def test_what_nats_takes_for_a_repetition_is_not_submitted(make):
@@ -372,7 +372,7 @@ async def test_watching_yields_facts_until_the_end(make):
         feed_message("job.ended.v1"),
         feed_message("job.never.v1"),
     ):
-        make.link.heard.put_nowait(message)
+        make.link.messages.put_nowait(message)
     assert [fact.type async for fact in hr.watch(ID)] == ["lease.granted.v1", "job.ended.v1"]
     assert make.link.subject == f"hr.feed.acme.*.*.{ID}"
 

@@ -23,8 +23,8 @@ from headrace.client.errors import Refused, Unreachable
 WORK, HOME = Context(server="https://work", token="t1"), Context(server="https://home", token="t2", tenant="acme", user="ann")
 
 
-def bearer(**said):
-    return f"e.{urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip('=')}.s"
+def bearer(**claims):
+    return f"e.{urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.s"
 
 
 @pytest.fixture

@@ -63,11 +63,11 @@ async def test_of_several_servers_each_is_tried_until_one_lets_us_in(dialled, tr
 
 
 async def test_a_link_opens_with_its_login_and_its_own_inbox_and_then_repairs_itself(link, nats):
-    said = {
+    login = {
         key: nats.options[key]
         for key in ("servers", "user", "password", "inbox_prefix", "allow_reconnect", "max_reconnect_attempts")
     }
-    assert said == {
+    assert login == {
         "servers": ["nats://127.0.0.1:1"],
         "user": "alice",
         "password": "secret",
@@ -163,7 +163,7 @@ async def test_a_complaint_about_a_subject_is_the_answer_to_the_one_who_asked_th
 
 
 async def test_what_is_said_on_a_subject_is_heard_over_a_connection_of_its_own_until_one_stops_listening(link, nats, dialled):
-    async with link.listening("hr.feed.acme.>") as heard:
+    async with link.listening("hr.feed.acme.>") as messages:
         feed = dialled[1]
         assert (feed.options["user"], feed.options["password"], list(feed.listening)) == (
             "alice_feed",
@@ -171,7 +171,7 @@ async def test_what_is_said_on_a_subject_is_heard_over_a_connection_of_its_own_u
             ["hr.feed.acme.>"],
         )
         feed.listening["hr.feed.acme.>"](RawMessage("hr.feed.acme.job.ended.x", "", b"{}"))
-        assert await heard.get() == ("hr.feed.acme.job.ended.x", b"{}")
+        assert await messages.get() == ("hr.feed.acme.job.ended.x", b"{}")
         assert all(subject.startswith("_INBOX_") for subject in nats.listening)
     assert feed.listening == {}
     await link.close()
@@ -190,10 +190,10 @@ async def test_more_than_a_connection_may_subscribe_to_is_heard_over_another(lin
 
 async def test_a_slow_listener_hears_the_newest(link, nats, dialled, monkeypatch):
     monkeypatch.setattr(module, "PENDING_MAX", 2)
-    async with link.listening("hr.feed.acme.>") as heard:
+    async with link.listening("hr.feed.acme.>") as messages:
         for data in (b"1", b"2", b"3"):
             dialled[1].publishes("hr.feed.acme.>", data)
-        assert [heard.get_nowait()[1], heard.get_nowait()[1], heard.empty()] == [b"2", b"3", True]
+        assert [messages.get_nowait()[1], messages.get_nowait()[1], messages.empty()] == [b"2", b"3", True]
 
 
 async def test_closing_twice_does_no_harm(link, nats):

@@ -69,7 +69,7 @@ def test_everything_that_is_said_stands_in_the_submission():
 
 
 @pytest.mark.parametrize(
-    ("command", "said", "message"),
+    ("command", "fields", "message"),
     [
         ("python train.py", {}, "command: write a list of words"),
         (["x"], {"on_abort": "python save.py"}, "on_abort: write a list of words such as"),
@@ -89,15 +89,15 @@ def test_everything_that_is_said_stands_in_the_submission():
         (["x"], {"retries": -1}, "retries: expected `int` >= 0"),
     ],
 )
-def test_what_cannot_be_is_refused_before_it_travels(command, said, message):
+def test_what_cannot_be_is_refused_before_it_travels(command, fields, message):
     with pytest.raises(Refused, match=message) as caught:
-        make_submission(command, **said)
+        make_submission(command, **fields)
     assert caught.value.code == "INVALID"
 
 
 @pytest.mark.parametrize("text", ["caf\udce9", "\0"], ids=["bytes that are not UTF-8", "NUL"])
 @pytest.mark.parametrize(
-    ("field", "said"),
+    ("field", "fields_of"),
     [
         ("name", lambda text: {"name": text}),
         ("command", lambda text: {"command": ["echo", text]}),
@@ -112,9 +112,9 @@ def test_what_cannot_be_is_refused_before_it_travels(command, said, message):
         ("on_behalf_of", lambda text: {"on_behalf_of": text}),
     ],
 )
-def test_a_text_that_cannot_travel_or_reach_a_process_is_refused_by_its_field(field, said, text):
+def test_a_text_that_cannot_travel_or_reach_a_process_is_refused_by_its_field(field, fields_of, text):
     with pytest.raises(Refused) as caught:
-        make_submission(**({"command": ["true"]} | said(text)))
+        make_submission(**({"command": ["true"]} | fields_of(text)))
     why = "this is not UTF-8; write it as UTF-8, or keep such bytes in a file that the job reads"
     assert (caught.value.code, str(caught.value)) == (
         "INVALID",

@@ -15,7 +15,7 @@ from headrace.views.job_index import JobIndex, jobs_of
 def seen(hall, policy_of):
     """A story whose facts are all counted; `seen()` gives the figures of a name."""
     index, counted, health = JobIndex(hall.state), FeedCounts(hall.state), Health("feed")
-    heads, heard = Heads(hall.state, index), {"gpu01": hall.now, "gone": 0}
+    heads, last_reports = Heads(hall.state, index), {"gpu01": hall.now, "gone": 0}
 
     def note(record, _):
         heads.touch(index.note(record, jobs_of(record)).queues)
@@ -23,7 +23,7 @@ def seen(hall, policy_of):
             counted.note(fact)
 
     hall.note = note
-    show(health.metrics, counted, InstallationMetrics(hall.state, index, heads, heard), lambda: hall.now + 7_000_000)
+    show(health.metrics, counted, InstallationMetrics(hall.state, index, heads, last_reports), lambda: hall.now + 7_000_000)
     wide = {"limit": {"gpu": 126_000}, "reservation": {"gpu": 63_000}}
     hall.append_facts("governance", f.PolicyAppliedV1(author="a.b", policy=policy_of("acme", **wide)))
 

@@ -113,8 +113,8 @@ def test_the_others_are_told_by_where_their_nodes_say_that_they_are_reached(hall
     job = hall.job(1)
     hall.admit(job, profile="pair", replicas=2)
     hall.grant(job, ("gpu01", "g0"), ("gpu02", "g3"))
-    told = orders_for(hall.state, news, text_of)
-    assert [order.peers for node in told.values() for order in node.starts] == [("gpu01.hq.example", "gpu02")] * 2
+    orders = orders_for(hall.state, news, text_of)
+    assert [order.peers for node in orders.values() for order in node.starts] == [("gpu01.hq.example", "gpu02")] * 2
 
 
 def test_a_job_that_is_suspended_is_told_with_that_until_it_is_to_go_on(hall, news):

@@ -385,9 +385,9 @@ def test_a_preemption_across_tenants_is_two_messages_each_without_the_other(hall
 
 
 def test_a_preemption_inside_a_tenant_is_told_whole(published):
-    told = published(ordered(BOBS))
-    assert list(told) == [f"acme.preemption.ordered.{ULID}"]
-    assert told[f"acme.preemption.ordered.{ULID}"]["others"] == {}
+    facts = published(ordered(BOBS))
+    assert list(facts) == [f"acme.preemption.ordered.{ULID}"]
+    assert facts[f"acme.preemption.ordered.{ULID}"]["others"] == {}
     settled = published(SETTLED)[f"acme.preemption.settled.{ULID}"]
     assert (settled["victims"], settled["lost"]) == (2, 4)
 
@@ -418,8 +418,8 @@ def test_documents_of_a_tenant_are_heard_by_it_with_the_author_where_that_is_its
 
 
 def test_policies_are_heard_by_their_tenant(published, policy_of):
-    told = published(f.PolicyAppliedV1(author="a.b", policy=policy_of("acme")))
-    assert told == {
+    facts = published(f.PolicyAppliedV1(author="a.b", policy=policy_of("acme")))
+    assert facts == {
         "acme.policy.applied.dev": {
             "policy": {
                 "tenant": "acme",
@@ -548,20 +548,20 @@ def test_a_restarted_feed_numbers_behind_what_feed_has(hall):
 
 
 def test_what_is_closed_is_heard_by_its_owner_or_by_all(published):
-    told = {"author": "acme.root", "reason": "", "mode": "drain"}
+    closing = {"author": "acme.root", "reason": "", "mode": "drain"}
     close = f.ObjectClosedV1(author="acme.root", kind="policy", tenant="acme", name="dev", mode="drain")
-    assert published(close) == {"acme.policy.closed.dev": {"policy": "dev", **told}}
+    assert published(close) == {"acme.policy.closed.dev": {"policy": "dev", **closing}}
     close = f.ObjectClosedV1(author="acme.root", kind="tenant", name="acme", mode="drain")
-    assert published(close) == {"acme.tenant.closed.acme": {"tenant": "acme", **told}}
+    assert published(close) == {"acme.tenant.closed.acme": {"tenant": "acme", **closing}}
     close = f.ObjectClosedV1(author="a.b", kind="profile", name="one", mode="freeze")
-    heard = {"profile": "one", "mode": "freeze"}
-    assert published(close) == {f"{tenant}.profile.closed.one": heard for tenant in ("acme", "default", "rival")}
+    frozen = {"profile": "one", "mode": "freeze"}
+    assert published(close) == {f"{tenant}.profile.closed.one": frozen for tenant in ("acme", "default", "rival")}
 
 
 def test_what_windows_and_budgets_say_is_heard_by_the_policys_tenant_and_clocks_are_not(published):
     gated = f.PolicyGatedV1(tenant="acme", policy="dev", spent=("gpu per day",))
-    heard = {"policy": "dev", "shut": False, "stops": False, "spent": ["gpu per day"]}
-    assert published(gated) == {"acme.policy.gated.dev": heard}
+    gate = {"policy": "dev", "shut": False, "stops": False, "spent": ["gpu per day"]}
+    assert published(gated) == {"acme.policy.gated.dev": gate}
     assert published(f.CalendarStatedV1(zone="Europe/Berlin", offsets=((0, 3_600),), until=1)) == {}
 
 

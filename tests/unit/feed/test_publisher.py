@@ -57,10 +57,10 @@ class FakeFeed(MemoryLog):
         trouble = self._trouble.pop(0) if self._trouble else None
         if isinstance(trouble, Exception):
             raise trouble
-        said = self._store(subject, payload, headers)
+        answer = self._store(subject, payload, headers)
         if trouble is LOST_ANSWER:
             raise LogUnavailable("no answer")
-        return SimpleNamespace(data=trouble or said)
+        return SimpleNamespace(data=trouble or answer)
 
 
 def begun(feed, **more):
@@ -202,9 +202,9 @@ async def test_one_who_slept_while_another_took_over_tells_nothing_and_is_depose
 
 async def test_what_feed_has_already_is_passed_over_and_the_rest_is_told():
     feed = FakeFeed()
-    for told in ([*messages(3), FeedMessage(1, 4, "head", b"{}")], messages(3), [*messages(3), *messages(2, sequence=2)]):
+    for batch in ([*messages(3), FeedMessage(1, 4, "head", b"{}")], messages(3), [*messages(3), *messages(2, sequence=2)]):
         publisher = begun(feed)
-        publisher.put(told)
+        publisher.put(batch)
         async with running(publisher):
             await emptied(publisher)
     assert feed.stored == ["1.1", "1.2", "1.3", "head", "2.1", "2.2"]
@@ -213,11 +213,11 @@ async def test_what_feed_has_already_is_passed_over_and_the_rest_is_told():
 async def test_one_of_several_servers_that_leads_no_more_is_not_believed():
     class Behind(FakeFeed):
         doubt = 60.0
-        said = 0
+        asked = 0
 
         async def tip(self):
-            self.said += 1
-            return 1 if self.said < 3 else self.last_sequence
+            self.asked += 1
+            return 1 if self.asked < 3 else self.last_sequence
 
     feed = Behind()
     publisher = begun(feed)

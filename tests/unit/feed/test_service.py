@@ -72,7 +72,7 @@ class FakeConnection:
         """All pushes, in order."""
         return [decode(payload, Orders) for subject, payload in self.published if subject.startswith("hr.orders.")]
 
-    def told(self):
+    def feed_messages(self):
         """(sequence, subject) of all on FEED."""
         messages = self.feed.messages_after(0)
         return [(json.loads(message.payload)["sequence"], message.subject.removeprefix("hr.feed.")) for message in messages]
@@ -159,7 +159,7 @@ async def test_a_grant_is_pushed_to_its_node_and_told_to_its_tenant(hall, run):
     hall.grant(job, ("gpu01", "g0"))
     await running.still()
     assert running.connection.orders() == [Orders(node="gpu01", number=1, through=4, starts=(granted(job, 4),))]
-    assert [told for told in running.connection.told() if told[0] in (3, 4)] == [
+    assert [message for message in running.connection.feed_messages() if message[0] in (3, 4)] == [
         (3, f"acme.job.admitted.{job[-26:]}"),
         (4, f"acme.lease.granted.{job[-26:]}"),
     ]
@@ -257,10 +257,10 @@ async def test_a_feed_that_comes_up_tells_nodes_what_they_may_have_missed(hall, 
 async def test_an_empty_feed_begins_with_now(hall, run):
     hall.admit(hall.job(1))
     running = await run()
-    assert running.connection.told() == [(3, "acme.queue.head.dev")]
+    assert running.connection.feed_messages() == [(3, "acme.queue.head.dev")]
     hall.admit(hall.job(2, tenant="rival"))
     await running.still()
-    assert running.connection.told()[1] == (4, f"rival.job.admitted.{hall.job(2)[-26:]}")
+    assert running.connection.feed_messages()[1] == (4, f"rival.job.admitted.{hall.job(2)[-26:]}")
 
 
 async def test_a_restarted_feed_goes_on_behind_the_last_message_even_in_the_middle_of_a_record(hall, run):
@@ -274,12 +274,12 @@ async def test_a_restarted_feed_goes_on_behind_the_last_message_even_in_the_midd
     for message in whole[:2]:
         half.feed.append_now(message.subject, message.payload, None)
     restarted = await run(half)
-    told = restarted.connection.feed.messages_after(0)
-    assert [(message.subject, message.payload) for message in told[:4]] == [
+    published = restarted.connection.feed.messages_after(0)
+    assert [(message.subject, message.payload) for message in published[:4]] == [
         (message.subject, message.payload) for message in whole
     ]
-    assert json.loads(told[4].payload)["type"] == "queue.head.feed"
-    assert len(told) == 5
+    assert json.loads(published[4].payload)["type"] == "queue.head.feed"
+    assert len(published) == 5
 
 
 @pytest.mark.parametrize("payload", [b"no JSON", b'{"sequence": 99, "number": 1}'])
@@ -385,8 +385,8 @@ async def test_a_feed_without_a_connection_does_not_go_on_in_silence(hall, run):
         await running.until(lambda: False)
 
 
-def turn(mine=False, heard=True):
-    return SimpleNamespace(mine=mine, is_settled=mine or heard)
+def turn(mine=False, is_settled=True):
+    return SimpleNamespace(mine=mine, is_settled=mine or is_settled)
 
 
 @pytest.fixture
@@ -436,7 +436,7 @@ async def test_one_whose_turn_comes_goes_on_where_the_other_stopped_and_tells_no
     hall.grant(jobs[0], ("gpu01", "g0"))
     await first.still()
     await first.stop()
-    told = len(first.connection.feed.messages_after(0))
+    before = len(first.connection.feed.messages_after(0))
     hall.start(jobs[0])
     hall.append(
         "admission", *(f.JobAdmittedV1(job=job, policy="dev", profile="one", request={"gpu": 126_000}) for job in jobs[1:])
@@ -448,10 +448,10 @@ async def test_one_whose_turn_comes_goes_on_where_the_other_stopped_and_tells_no
     whole = [json.loads(message.payload) for message in second.connection.feed.messages_after(0)]
     places = [(fact["sequence"], fact["number"]) for fact in whole]
     assert places == sorted(set(places))
-    assert [fact["type"] for fact in whole[told:]] == [
+    assert [fact["type"] for fact in whole[before:]] == [
         *("lease.started.v1", "job.started.feed", "job.admitted.v1", "job.admitted.v1", "queue.head.feed")
     ]
-    assert whole[told + 1] | {"at": 0} == {
+    assert whole[before + 1] | {"at": 0} == {
         "type": "job.started.feed",
         "at": 0,
         "sequence": 5,
@@ -482,12 +482,12 @@ async def test_what_an_attempt_was_when_it_started_is_told_also_when_it_has_ende
     second.feed._turn.mine = True
     await second.until(lambda: second.feed.active)
     await second.still()
-    (told,) = [
+    (started,) = [
         fact
         for message in second.connection.feed.messages_after(0)
         if (fact := json.loads(message.payload))["type"] == "job.started.feed"
     ]
-    assert (told["attempt"], told["nodes"]) == (1, ["gpu01"])
+    assert (started["attempt"], started["nodes"]) == (1, ["gpu01"])
 
 
 async def test_one_that_sleeps_while_another_takes_over_is_deposed(hall, two):
@@ -506,7 +506,7 @@ async def test_one_that_sleeps_while_another_takes_over_is_deposed(hall, two):
 
 async def test_the_first_of_two_answers_how_it_is_also_while_the_other_one_tells(hall, alone):
     connection = FakeConnection(lambda: hall.now)
-    running = Running(hall, connection, turn=turn(heard=False))
+    running = Running(hall, connection, turn=turn(is_settled=False))
     await running.until(running.feed.caught_up.is_set)
     for _ in range(20):
         await asyncio.sleep(0)
@@ -526,7 +526,7 @@ async def test_what_feed_has_is_let_go_of_while_standing_by(hall, two):
     hall.admit(hall.job(2), text="sealed")
     await first.still()
     await second.still()
-    await second.until(lambda: [told.sequence for told in second.feed._buffer._records] == [4])
+    await second.until(lambda: [record.sequence for record in second.feed._buffer._records] == [4])
 
 
 async def test_heads_told_on_an_empty_feed_are_numbered_on_by_the_one_that_takes_over(hall, alone):
@@ -542,8 +542,8 @@ async def test_heads_told_on_an_empty_feed_are_numbered_on_by_the_one_that_takes
         await one.until(lambda one=one: one.feed.active)
         await one.still()
         await one.stop()
-    told = [json.loads(message.payload) for message in other.feed.messages_after(0)]
-    assert [(fact["type"], fact["sequence"], fact["number"]) for fact in told] == [
+    published = [json.loads(message.payload) for message in other.feed.messages_after(0)]
+    assert [(fact["type"], fact["sequence"], fact["number"]) for fact in published] == [
         ("queue.head.feed", 3, 1),
         ("queue.head.feed", 3, 2),
     ]
@@ -575,11 +575,11 @@ async def test_who_comes_up_keeps_nothing_that_feed_has(hall, alone, monkeypatch
     monkeypatch.setattr(following, "BATCH", 1)
     for number in range(1, 4):
         hall.admit(hall.job(number), text="sealed")
-    running = Running(hall, FakeConnection(lambda: hall.now), turn=turn(heard=False))
+    running = Running(hall, FakeConnection(lambda: hall.now), turn=turn(is_settled=False))
     kept, keep = [], running.feed._buffer.add
 
-    def watched(told):
-        keep(told)
+    def watched(message):
+        keep(message)
         kept.append(len(running.feed._buffer._records))
 
     running.feed._buffer.add = watched
@@ -598,8 +598,8 @@ async def test_what_exceeded_the_room_is_counted_as_dropped(hall, alone, monkeyp
     running.feed._turn.mine = True
     await running.until(lambda: running.feed.active)
     await running.still()
-    told = [json.loads(message.payload) for message in running.connection.feed.messages_after(0)]
-    assert [fact["job"] for fact in told if fact["type"] == "job.admitted.v1"] == [hall.job(3), hall.job(4)]
+    published = [json.loads(message.payload) for message in running.connection.feed.messages_after(0)]
+    assert [fact["job"] for fact in published if fact["type"] == "job.admitted.v1"] == [hall.job(3), hall.job(4)]
     assert running.feed.status().detail["feed_dropped"] == 2
     await running.stop()
 
@@ -622,8 +622,8 @@ async def test_nodes_hear_of_a_take_over_and_of_what_came_before_it_also_while_f
     assert second.connection.orders() == [Orders(node="gpu01", number=1, through=4, starts=(granted(hall.job(1), 4),))]
     answer = await second.connection.send("hr.query.orders.node.*", "hr.query.orders.node.gpu01")
     assert decode(answer, NodeAnswer).starts == (granted(hall.job(1), 4),)
-    assert second.connection.told() == []
+    assert second.connection.feed_messages() == []
     second.connection.feed.tip = there
-    await second.until(second.connection.told)
+    await second.until(second.connection.feed_messages)
     await second.still()
-    assert [sequence for sequence, subject in second.connection.told() if ".head." not in subject] == [3, 4]
+    assert [sequence for sequence, subject in second.connection.feed_messages() if ".head." not in subject] == [3, 4]

@@ -93,8 +93,8 @@ class Installation:
         """The job's lease ends, and the job with it."""
         job = self.state.jobs[key]
         (lease,) = job.leases.values()
-        told = {"outcome": "exited", "exit_code": 0, "exited_at": self.state.now, "at": self.state.now}
-        self.append_facts(f.LeaseEndedV1(job=key, attempt=job.attempt, rank=0, **told), by=f"node.{lease.node}")
+        ending = {"outcome": "exited", "exit_code": 0, "exited_at": self.state.now, "at": self.state.now}
+        self.append_facts(f.LeaseEndedV1(job=key, attempt=job.attempt, rank=0, **ending), by=f"node.{lease.node}")
         self.append_facts(
             f.JobEndedV1(job=key, attempt=job.attempt, state="succeeded", cause="exited", exit_code=0), by="allocator"
         )

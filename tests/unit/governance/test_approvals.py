@@ -147,10 +147,10 @@ def test_claims_that_make_no_sense_are_refused_with_the_field(claims, error):
 
 
 def test_only_a_nodes_token_has_claims():
-    said = TokenRequest(role="user", handle="ann", claims=NodeClaims(gpus=1))
-    assert grant_of(said, "t1", 10**15) == "claims: labels, GPUs and isolation belong to tokens of nodes only"
-    said = TokenRequest(role="node", handle="gpu01", claims=NodeClaims(gpus=-1))
-    assert grant_of(said, "t1", 10**15) == "gpus: write 0 to 1024"
+    request = TokenRequest(role="user", handle="ann", claims=NodeClaims(gpus=1))
+    assert grant_of(request, "t1", 10**15) == "claims: labels, GPUs and isolation belong to tokens of nodes only"
+    request = TokenRequest(role="node", handle="gpu01", claims=NodeClaims(gpus=-1))
+    assert grant_of(request, "t1", 10**15) == "gpus: write 0 to 1024"
 
 
 def test_below_level_2_a_token_is_made_as_before_and_claims_are_refused_with_the_way_out(site):

@@ -44,8 +44,8 @@ def test_a_person_without_jobs_and_rights_is_erased_under_the_first_name_in_the_
     for called in (pseudonym("1"), pseudonym("2")):
         decision = erasing(request, "default.root", called)(busy.state, 0)
         (fact,) = decision.facts
-        told = {"author": "default.root", "reason": "asked", "tenant": "default", "handle": "zoe"}
-        assert fact == f.UserErasedV1(**told, pseudonym="erased-1")
+        fields = {"author": "default.root", "reason": "asked", "tenant": "default", "handle": "zoe"}
+        assert fact == f.UserErasedV1(**fields, pseudonym="erased-1")
         busy.append_facts(fact)
     assert ("default", "zoe") not in busy.state.users
     assert busy.state.tokens.erased == {("default", "zoe"): "erased-1"}

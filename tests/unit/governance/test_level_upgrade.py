@@ -18,14 +18,14 @@ class Bus:
     """Hears what is subscribed to; services say by it that they are there."""
 
     def __init__(self):
-        self.hear = {}
+        self.callbacks = {}
 
     async def subscribe(self, subject, cb):
-        self.hear[subject] = cb
+        self.callbacks[subject] = cb
 
     async def announce(self, service, reads, subject=""):
-        said = encode(Presence(service=service, called=service, instance=service, reads=reads))
-        await self.hear["hr.presence.*"](SimpleNamespace(subject=subject or f"hr.presence.{service}", data=said))
+        presence = encode(Presence(service=service, called=service, instance=service, reads=reads))
+        await self.callbacks["hr.presence.*"](SimpleNamespace(subject=subject or f"hr.presence.{service}", data=presence))
 
 
 class Installation:
@@ -57,9 +57,9 @@ async def test_the_level_is_raised_when_all_services_are_there_and_read_it_and_t
     one = Installation(monkeypatch)
     assert one.raising.held_back() == ("it is not known yet who is there",)
     work = asyncio.create_task(one.raising.run())
-    while not one.bus.hear:
+    while not one.bus.callbacks:
         await asyncio.sleep(0)
-    await one.bus.hear["hr.presence.*"](SimpleNamespace(subject="hr.presence.feed", data=b"nonsense"))
+    await one.bus.callbacks["hr.presence.*"](SimpleNamespace(subject="hr.presence.feed", data=b"nonsense"))
     await one.bus.announce("feed", 2, subject="hr.presence.audit")
     monkeypatch.setattr(levels, "PRESENT", 0.0)
     assert one.raising.held_back() == ("feed is not there",)
@@ -74,5 +74,5 @@ async def test_the_level_is_raised_when_all_services_are_there_and_read_it_and_t
 @pytest.mark.parametrize("held", ["1", "0"])
 async def test_an_operator_may_keep_it_where_it_is(monkeypatch, held):
     monkeypatch.setenv(HOLD, held)
-    told = Installation(monkeypatch).raising.held_back()
-    assert (HELD in told) is (held == "1")
+    obstacles = Installation(monkeypatch).raising.held_back()
+    assert (HELD in obstacles) is (held == "1")

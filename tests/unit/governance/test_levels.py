@@ -63,8 +63,8 @@ def test_nodes_that_are_there_or_hold_something_hold_the_level_back_until_their_
 def test_of_many_nodes_the_first_are_named(site):
     for number in range(12):
         site.node(f"many{number:02d}")
-    told = nodes_too_old(site.state, 2)
-    assert (len(told), told[-1]) == (11, f"and {len(site.state.nodes) - 10} nodes more")
+    shown = nodes_too_old(site.state, 2)
+    assert (len(shown), shown[-1]) == (11, f"and {len(site.state.nodes) - 10} nodes more")
 
 
 def test_the_level_is_raised_once_and_not_past_a_node_that_has_come_meanwhile(site):

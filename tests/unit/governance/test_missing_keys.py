@@ -16,26 +16,26 @@ ANN = ("default", "ann")
 
 
 class Installation:
-    """A history, and a folder of keys; what is decided is said."""
+    """A history, a folder of keys, and what is stated."""
 
     def __init__(self, folder):
-        self.told = History(policy("ml", 2))
+        self.history = History(policy("ml", 2))
         self.folder, self.keys = folder, Keyring(folder)
-        self.said = []
+        self.stated = []
         caught_up = asyncio.Event()
         caught_up.set()
-        deciding = SimpleNamespace(fold=SimpleNamespace(state=self.told.state), caught_up=caught_up)
+        deciding = SimpleNamespace(fold=SimpleNamespace(state=self.history.state), caught_up=caught_up)
         self.missing_keys = MissingKeys(deciding, self.decided, self.keys, str(folder))
 
     async def decided(self, operation):
-        decision = operation(self.told.state, self.told.now)
+        decision = operation(self.history.state, self.history.now)
         if decision.facts:
-            self.said += decision.facts
-            self.told.append_facts(*decision.facts)
+            self.stated += decision.facts
+            self.history.append_facts(*decision.facts)
         return decision.answer
 
     def admit(self, user="ann"):
-        job = self.told.admit("ml/one", user=user)
+        job = self.history.admit("ml/one", user=user)
         self.keys.seal(f"default.{user}", b"x", job.key)
         return job
 
@@ -48,13 +48,13 @@ def installation(tmp_path):
 async def test_a_key_that_is_missing_is_stated_once_with_what_to_do_and_again_when_it_is_back(installation):
     installation.admit()
     await installation.missing_keys.check()
-    assert (installation.said, installation.missing_keys.trouble()) == ([], "")
+    assert (installation.stated, installation.missing_keys.trouble()) == ([], "")
 
     key = installation.folder / "default.ann.key"
     key.rename(installation.folder / "away")
     await installation.missing_keys.check()
     await installation.missing_keys.check()
-    assert installation.said == [LOCKED]
+    assert installation.stated == [LOCKED]
     assert installation.missing_keys.trouble() == (
         f"keys of what jobs run are missing in {installation.folder}, without an erasure: default.ann.key (1 jobs wait); "
         "put them back from a backup, or cancel those jobs"
@@ -62,38 +62,38 @@ async def test_a_key_that_is_missing_is_stated_once_with_what_to_do_and_again_wh
 
     (installation.folder / "away").rename(key)
     await installation.missing_keys.check()
-    assert (installation.said, installation.missing_keys.trouble()) == ([LOCKED, UNLOCKED], "")
+    assert (installation.stated, installation.missing_keys.trouble()) == ([LOCKED, UNLOCKED], "")
 
 
 async def test_when_the_jobs_are_given_up_nothing_waits_any_more(installation):
     job = installation.admit()
     (installation.folder / "default.ann.key").unlink()
     await installation.missing_keys.check()
-    installation.told.cancel(job)
-    installation.told.allocate()
+    installation.history.cancel(job)
+    installation.history.allocate()
     await installation.missing_keys.check()
-    assert installation.said == [LOCKED, UNLOCKED]
+    assert installation.stated == [LOCKED, UNLOCKED]
 
 
 async def test_an_erasure_is_not_damage(installation):
     installation.admit()
     erased = f.UserErasedV1(author="default.admin", tenant="default", handle="ann", pseudonym="erased-1")
-    installation.told.append_facts(erased)
+    installation.history.append_facts(erased)
     installation.keys.destroy("default.ann")
     await installation.missing_keys.check()
-    assert installation.said == []
+    assert installation.stated == []
 
 
 def test_below_the_level_nothing_is_stated(installation):
     installation.admit()
-    installation.told.state.terms.level = 1
-    assert locking({ANN})(installation.told.state, 0).facts == ()
+    installation.history.state.terms.level = 1
+    assert locking({ANN})(installation.history.state, 0).facts == ()
 
 
 def test_of_very_many_the_first_are_named(installation):
     for number in range(7):
         user = f"u{number}"
-        installation.told.admit("ml/one", user=user)
-        installation.told.append_facts(f.TextsLockedV1(tenant="default", handle=user))
-    said = trouble(installation.told.state, "/keys")
-    assert "default.u4.key (1 jobs wait), and 2 more; put them back" in said
+        installation.history.admit("ml/one", user=user)
+        installation.history.append_facts(f.TextsLockedV1(tenant="default", handle=user))
+    message = trouble(installation.history.state, "/keys")
+    assert "default.u4.key (1 jobs wait), and 2 more; put them back" in message

@@ -35,7 +35,7 @@ def made(name="t1", role="user", tenant="acme", handle="ann"):
 
 
 @pytest.mark.parametrize(
-    ("said", "granted"),
+    ("fields", "granted"),
     [
         ({"role": "user", "tenant": "acme", "handle": "ann"}, (TokenRole.USER, "acme", "ann")),
         ({"role": "user", "handle": "ann"}, (TokenRole.USER, "default", "ann")),
@@ -43,13 +43,13 @@ def made(name="t1", role="user", tenant="acme", handle="ann"):
         ({"role": "admin", "tenant": "acme", "handle": "ops"}, (TokenRole.ADMIN, "default", "ops")),
     ],
 )
-def test_what_is_asked_for_is_granted_from_now_on(said, granted):
+def test_what_is_asked_for_is_granted_from_now_on(fields, granted):
     begins = NOW // SECOND
-    assert grant_of(TokenRequest(**said), "t1", NOW) == Grant("t1", *granted, begins, begins + LIFETIME // SECOND)
+    assert grant_of(TokenRequest(**fields), "t1", NOW) == Grant("t1", *granted, begins, begins + LIFETIME // SECOND)
 
 
 @pytest.mark.parametrize(
-    ("said", "says"),
+    ("fields", "says"),
     [
         ({"role": "root", "handle": "ann"}, "role: there is no role root; there are"),
         ({"role": "user", "handle": "a.b"}, "handle: 'a.b' is not a name"),
@@ -58,8 +58,8 @@ def test_what_is_asked_for_is_granted_from_now_on(said, granted):
         ({"role": "user", "handle": "ann", "lifetime": LIFETIME_MAX + 1}, "expires: a token lives for 1s to 366d"),
     ],
 )
-def test_what_cannot_be_granted_is_named(said, says):
-    assert grant_of(TokenRequest(**said), "t1", NOW).startswith(says)
+def test_what_cannot_be_granted_is_named(fields, says):
+    assert grant_of(TokenRequest(**fields), "t1", NOW).startswith(says)
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def test_a_counter_says_that_it_is_one_and_no_figure_is_declared_twice():
 
 
 def test_who_wants_to_be_told_hears_of_those_there_are_and_those_to_come():
-    metrics, heard = MetricSources(), []
+    metrics, names = MetricSources(), []
     metrics.gauge("headrace_first", "says", lambda: 1)
-    metrics.subscribe(lambda metric: heard.append(metric.name))
+    metrics.subscribe(lambda metric: names.append(metric.name))
     metrics.gauge("headrace_second", "says", lambda: 1)
-    assert heard == ["headrace_unreadable_figures_total", "headrace_first", "headrace_second"]
+    assert names == ["headrace_unreadable_figures_total", "headrace_first", "headrace_second"]

@@ -24,10 +24,10 @@ async def test_what_is_wrong_is_told_on_one_line():
     health.check("ledger", lambda: "7 records behind")
     page = HealthServer(health, "token")
     await page.open("127.0.0.1", 0)
-    said = await answer_of(f"127.0.0.1:{page.port}")
+    answer = await answer_of(f"127.0.0.1:{page.port}")
     await page.close()
-    assert said is not None
-    assert (said.name, said.ready, said.role, said.wrong) == (
+    assert answer is not None
+    assert (answer.name, answer.ready, answer.role, answer.wrong) == (
         "accounting",
         False,
         "active",
@@ -63,8 +63,8 @@ async def test_all_are_asked_at_once_and_each_is_told_by_its_name():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         nobody = f"127.0.0.1:{taken.getsockname()[1]}"
     there = f"127.0.0.1:{page.port}"
-    said = await asyncio.to_thread(ask_all, {"feed": there, "audit": nobody})
-    assert said == {
+    answers = await asyncio.to_thread(ask_all, {"feed": there, "audit": nobody})
+    assert answers == {
         "feed": {"metrics": there, "ready": True, "health": ""},
         "audit": {"metrics": nobody, "ready": False, "health": "no answer"},
     }

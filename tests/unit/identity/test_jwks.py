@@ -20,17 +20,17 @@ URL = CORP.jwks_uri
 class Web:
     """Addresses and what they say; counts what was fetched."""
 
-    def __init__(self, **said):
-        self.said = {URL: jwks(k1=RSA), **said}
+    def __init__(self, **answers):
+        self.answers = {URL: jwks(k1=RSA), **answers}
         self.fetched = []
         self.now = 0.0
 
     async def fetch(self, url):
         self.fetched.append(url)
         await asyncio.sleep(0)
-        if url not in self.said:
+        if url not in self.answers:
             raise OSError("nobody answers")
-        return self.said[url]
+        return self.answers[url]
 
     def keys(self, provider=CORP):
         return Jwks(provider, self.fetch, lambda: self.now)
@@ -60,7 +60,7 @@ async def test_many_who_ask_at_once_cause_one_fetch(web):
 async def test_a_new_key_is_fetched_when_it_is_first_seen_and_an_old_one_ends(web):
     keys = web.keys()
     await keys.key("k1")
-    web.said[URL] = jwks(k2=ED25519)
+    web.answers[URL] = jwks(k2=ED25519)
     web.now += PAUSE
     assert (await keys.key("k2")).algorithm_name == "EdDSA"
     with pytest.raises(Unauthenticated):
@@ -80,7 +80,7 @@ async def test_unknown_keys_cause_one_fetch_in_a_while_however_many_there_are(we
 async def test_while_the_provider_is_away_its_keys_go_on_for_a_day_and_no_longer(web):
     keys = web.keys()
     await keys.key("k1")
-    del web.said[URL]
+    del web.answers[URL]
     web.now = STALE - 1
     assert (await keys.key("k1")).key_id == "k1"
     web.now = STALE + 1
@@ -91,17 +91,17 @@ async def test_while_the_provider_is_away_its_keys_go_on_for_a_day_and_no_longer
 async def test_a_token_without_a_key_name_has_the_only_key_there_is(web):
     keys = web.keys()
     assert (await keys.key("")).key_id == "k1"
-    web.said[URL] = jwks(k1=RSA, k2=OTHER_RSA)
+    web.answers[URL] = jwks(k1=RSA, k2=OTHER_RSA)
     web.now += FRESH + 1
     with pytest.raises(Unauthenticated):
         await keys.key("")
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"[]", b"{}", b'{"keys": 5}', b"\xff", b"[" * 20_000, b'{"keys": [5, {}, {"kty": "RSA"}]}']
+    "answer", [b"", b"[]", b"{}", b'{"keys": 5}', b"\xff", b"[" * 20_000, b'{"keys": [5, {}, {"kty": "RSA"}]}']
 )
-async def test_what_is_not_a_jwks_lets_no_caller_in(web, said):
-    web.said[URL] = said
+async def test_what_is_not_a_jwks_lets_no_caller_in(web, answer):
+    web.answers[URL] = answer
     with pytest.raises(Unauthenticated):
         await web.keys().key("k1")
 
@@ -109,7 +109,7 @@ async def test_what_is_not_a_jwks_lets_no_caller_in(web, said):
 async def test_secrets_and_keys_for_encryption_are_passed_over(web):
     secret = {"kty": "oct", "k": "c2VjcmV0", "kid": "secret", "alg": "HS256"}
     (encrypting,) = json.loads(jwks(enc=RSA))["keys"]
-    web.said[URL] = json.dumps({"keys": [secret, {**encrypting, "use": "enc"}]}).encode()
+    web.answers[URL] = json.dumps({"keys": [secret, {**encrypting, "use": "enc"}]}).encode()
     for name in ("secret", "enc"):
         with pytest.raises(Unauthenticated):
             await web.keys().key(name)
@@ -120,13 +120,13 @@ WELL_KNOWN = "https://login.example/corp/.well-known/openid-configuration"
 
 
 async def test_the_issuer_says_where_its_keys_are(web):
-    web.said[WELL_KNOWN] = json.dumps({"issuer": CORP.issuer, "jwks_uri": URL}).encode()
+    web.answers[WELL_KNOWN] = json.dumps({"issuer": CORP.issuer, "jwks_uri": URL}).encode()
     assert (await web.keys(DISCOVERED).key("k1")).key_id == "k1"
     assert web.fetched == [WELL_KNOWN, URL]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "answer",
     [
         {"issuer": "https://evil.example", "jwks_uri": URL},
         {"issuer": CORP.issuer, "jwks_uri": "http://evil.example/keys"},
@@ -135,8 +135,8 @@ async def test_the_issuer_says_where_its_keys_are(web):
         [],
     ],
 )
-async def test_an_issuer_that_speaks_of_another_is_not_believed(web, said):
-    web.said[WELL_KNOWN] = json.dumps(said).encode()
+async def test_an_issuer_that_speaks_of_another_is_not_believed(web, answer):
+    web.answers[WELL_KNOWN] = json.dumps(answer).encode()
     with pytest.raises(Unauthenticated):
         await web.keys(DISCOVERED).key("k1")
 

@@ -57,10 +57,10 @@ def test_a_fold_that_has_to_know_them_does(people):
     sealed = people.seal(ALICE)
     state.users["acme", "alice"] = GovernanceObject(sealed, 7)
     state.users["acme", "bob"] = GovernanceObject(PLAIN, 8)
-    hear = people.listener(state)
-    told = {"by": "governance", "now": 1, "engine": "x", "as_of": 0}
-    hear(Record(**told, facts=(TenantAppliedV1(author="a.b", tenant=Tenant(name="acme")),)), 7)
+    listener = people.listener(state)
+    fields = {"by": "governance", "now": 1, "engine": "x", "as_of": 0}
+    listener(Record(**fields, facts=(TenantAppliedV1(author="a.b", tenant=Tenant(name="acme")),)), 7)
     assert state.users["acme", "alice"].document == sealed
-    hear(Record(**told, facts=(UserAppliedV1(author="a.b", user=sealed),)), 7)
+    listener(Record(**fields, facts=(UserAppliedV1(author="a.b", user=sealed),)), 7)
     written = state.users["acme", "alice"]
     assert (written.document, written.revision, state.users["acme", "bob"].document) == (ALICE, 7, PLAIN)

@@ -19,14 +19,14 @@ def ledger():
     return Ledger()
 
 
-def given(ledger, **said):
+def given(ledger, **fields):
     """Who shows a token of ours that was made so."""
-    made = grant(**said)
+    made = grant(**fields)
     ledger.give(made)
     return resolve(ledger.state, IssuedToken(made.id, made.expires_at * SECOND))
 
 
-def theirs(**said):
+def theirs(**fields):
     whole = {
         "subjects": ("corp|4711",),
         "tenant": "acme",
@@ -37,11 +37,11 @@ def theirs(**said):
         "issued_at": NOW * SECOND,
         "expires_at": ENDS,
     }
-    return ProviderToken(**{**whole, **said})
+    return ProviderToken(**{**whole, **fields})
 
 
 @pytest.mark.parametrize(
-    ("said", "caller"),
+    ("fields", "caller"),
     [
         ({}, Caller(Role.TENANT_MEMBER, "acme", "ann", ("audio", "vision"))),
         ({"handle": "lea"}, Caller(Role.TENANT_ADMIN, "acme", "lea")),
@@ -52,17 +52,17 @@ def theirs(**said):
         ({"role": TokenRole.VIEWER, "tenant": "default", "handle": "eye"}, Caller(Role.PROVIDER_VIEWER, "default", "eye")),
     ],
 )
-def test_a_token_of_ours_is_whom_the_ledger_says(ledger, said, caller):
+def test_a_token_of_ours_is_whom_the_ledger_says(ledger, fields, caller):
     known = Caller(caller.role, caller.tenant, caller.handle, caller.groups, token="t1", expires_at=ENDS)
-    assert given(ledger, **said) == known
+    assert given(ledger, **fields) == known
 
 
 @pytest.mark.parametrize(
-    "said", [{"handle": "nobody"}, {"role": TokenRole.SERVICE_ACCOUNT, "handle": "ann"}, {"tenant": "gone"}]
+    "fields", [{"handle": "nobody"}, {"role": TokenRole.SERVICE_ACCOUNT, "handle": "ann"}, {"tenant": "gone"}]
 )
-def test_a_token_for_whom_no_document_speaks_of_is_good_for_nothing(ledger, said):
+def test_a_token_for_whom_no_document_speaks_of_is_good_for_nothing(ledger, fields):
     with pytest.raises(Unauthenticated, match=UNKNOWN[:30]):
-        given(ledger, **said)
+        given(ledger, **fields)
 
 
 def test_a_token_that_was_signed_but_never_stated_is_good_for_nothing(ledger):
@@ -106,7 +106,7 @@ def test_an_administrator_is_one_as_long_as_the_tenants_document_says_so(ledger)
 
 
 @pytest.mark.parametrize(
-    ("said", "caller"),
+    ("fields", "caller"),
     [
         ({}, (Role.TENANT_MEMBER, "acme", "ann", ("audio", "vision"))),
         ({"subjects": ("corp|0815",), "handle": ""}, (Role.TENANT_MEMBER, "acme", "carla", ())),
@@ -118,13 +118,13 @@ def test_an_administrator_is_one_as_long_as_the_tenants_document_says_so(ledger)
         ({"handle": "ops", "role": Role.PROVIDER_ADMIN}, (Role.PROVIDER_ADMIN, "default", "ops", ())),
     ],
 )
-def test_a_providers_token_is_whom_documents_and_claims_say(ledger, said, caller):
-    found = resolve(ledger.state, theirs(**said))
+def test_a_providers_token_is_whom_documents_and_claims_say(ledger, fields, caller):
+    found = resolve(ledger.state, theirs(**fields))
     assert (found.role, found.tenant, found.handle, found.groups) == caller
 
 
 @pytest.mark.parametrize(
-    "said",
+    "fields",
     [
         {"handle": "new"},
         {"handle": "new", "groups": ("not-a-group",)},
@@ -135,9 +135,9 @@ def test_a_providers_token_is_whom_documents_and_claims_say(ledger, said, caller
         {"tenant": ""},
     ],
 )
-def test_a_providers_token_that_names_no_known_user_lets_no_caller_in(ledger, said):
+def test_a_providers_token_that_names_no_known_user_lets_no_caller_in(ledger, fields):
     with pytest.raises(Unauthenticated, match=UNKNOWN[:30]):
-        resolve(ledger.state, theirs(**said))
+        resolve(ledger.state, theirs(**fields))
 
 
 @pytest.mark.parametrize("revoked", [{"token": "theirs"}, {"tenant": "acme", "handle": "ann"}])
@@ -176,11 +176,11 @@ def claimed(ledger, *groups, issued_at=NOW * SECOND, until=ENDS):
 
 
 def test_what_a_token_claims_is_to_be_stated_until_the_ledger_has_it(ledger):
-    said = theirs(handle="new", groups=("vision",))
-    caller = resolve(ledger.state, said)
-    assert (caller.claimed_at, is_stated(ledger.state, caller)) == (said.issued_at, False)
-    claimed(ledger, "vision", issued_at=said.issued_at, until=said.expires_at)
-    assert is_stated(ledger.state, resolve(ledger.state, said))
+    token = theirs(handle="new", groups=("vision",))
+    caller = resolve(ledger.state, token)
+    assert (caller.claimed_at, is_stated(ledger.state, caller)) == (token.issued_at, False)
+    claimed(ledger, "vision", issued_at=token.issued_at, until=token.expires_at)
+    assert is_stated(ledger.state, resolve(ledger.state, token))
     ledger.append_facts(f.GroupAppliedV1(author="a.b", group=Group(tenant="acme", name="vision-2")))
     wider = resolve(ledger.state, theirs(handle="new", groups=("vision", "vision-2")))
     assert not is_stated(ledger.state, wider)
@@ -197,9 +197,9 @@ def test_of_whom_documents_speak_nothing_has_to_be_stated(ledger):
     assert is_stated(ledger.state, given(ledger))
 
 
-def bound(tenant, handle, subject="corp|4711", **said):
-    """A person in a document, as its tenant's administrator writes it; vouched for where `said` has it so."""
-    return f.UserAppliedV1(author="acme.lea", user=User(tenant=tenant, handle=handle, subject=subject), **said)
+def bound(tenant, handle, subject="corp|4711", **fields):
+    """A person in a document, as its tenant's administrator writes it; vouched for where `fields` say so."""
+    return f.UserAppliedV1(author="acme.lea", user=User(tenant=tenant, handle=handle, subject=subject), **fields)
 
 
 @pytest.fixture

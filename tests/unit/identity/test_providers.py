@@ -83,8 +83,8 @@ def test_keys_are_fetched_over_tls_or_from_this_machine_only(url, trusted):
 
 
 def test_claims_are_read_as_the_settings_say():
-    said = interpret_claims(CORP, claims(groups=["vision", 7, "operators"]), only=False)
-    assert said._asdict() == {
+    identity = interpret_claims(CORP, claims(groups=["vision", 7, "operators"]), only=False)
+    assert identity._asdict() == {
         "subjects": ("corp|4711",),
         "tenant": "acme",
         "handle": "ann",
@@ -98,8 +98,8 @@ def test_claims_are_read_as_the_settings_say():
 
 def test_claimed_membership_and_tenant_are_read_where_the_settings_say_so():
     provider = structs.replace(CORP, tenant="", tenant_claim="org", membership="claims", groups_claim="teams")
-    said = interpret_claims(provider, claims(org="other", teams=["a", "b"]), only=True)
-    assert (said.tenant, said.groups, said.subjects) == ("other", ("a", "b"), ("corp|4711", "4711"))
+    identity = interpret_claims(provider, claims(org="other", teams=["a", "b"]), only=True)
+    assert (identity.tenant, identity.groups, identity.subjects) == ("other", ("a", "b"), ("corp|4711", "4711"))
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ class Door:
         self.fetched += 1
         return jwks(k1=RSA)
 
-    def give(self, **said):
+    def give(self, **fields):
         begins = int(self.time)
-        made = grant(**{"issued_at": begins, "expires_at": begins + 600, **said})
+        made = grant(**{"issued_at": begins, "expires_at": begins + 600, **fields})
         self.ledger.give(made)
         return self.keys.sign(made)
 
@@ -150,11 +150,11 @@ def test_a_caller_without_one_is_told_how(header):
 
 async def test_where_only_the_owner_is_let_in_a_good_token_of_another_user_is_refused(door):
     door.verifier.alone = "they run as ada"
-    for said in ({}, {"role": TokenRole.SERVICE_ACCOUNT, "handle": "ci"}, {"role": TokenRole.VIEWER, "tenant": "default"}):
+    for fields in ({}, {"role": TokenRole.SERVICE_ACCOUNT, "handle": "ci"}, {"role": TokenRole.VIEWER, "tenant": "default"}):
         with pytest.raises(
             Unauthenticated, match="only the owner and administrators can log in: `headrace up --jobs-are-trusted`"
         ):
-            await door.enter(door.give(name=f"t-{len(said)}-{said.get('role', '')}", **said))
+            await door.enter(door.give(name=f"t-{len(fields)}-{fields.get('role', '')}", **fields))
     with pytest.raises(Unauthenticated, match="only the owner and administrators can log in"):
         await door.enter(signed(**now()))
     admin = await door.enter(door.give(role=TokenRole.ADMIN, tenant="default", name="t2"))

@@ -9,7 +9,7 @@ from headrace.nats_client.acknowledgement import NO_STORAGE, NOT_STORED, Acknowl
 
 
 @pytest.mark.parametrize(
-    ("said", "read"),
+    ("payload", "read"),
     [
         (b'{"stream":"LEDGER","seq":42}', Acknowledgement(seq=42)),
         (b'{"stream":"SUBMIT","seq":7,"duplicate":true}', Acknowledgement(seq=7, duplicate=True)),
@@ -23,8 +23,8 @@ from headrace.nats_client.acknowledgement import NO_STORAGE, NOT_STORED, Acknowl
         ),
     ],
 )
-def test_an_acknowledgement_is_the_place_in_the_stream_or_the_fault(said: bytes, read: Acknowledgement) -> None:
-    assert msgspec.json.decode(said, type=Acknowledgement) == read
+def test_an_acknowledgement_is_the_place_in_the_stream_or_the_fault(payload: bytes, read: Acknowledgement) -> None:
+    assert msgspec.json.decode(payload, type=Acknowledgement) == read
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ from headrace.nats_client.errors import LogError, LogFull, LogRefused, LogUnavai
 from tests.unit.nats_client.wired import answered, wired
 
 
-async def appended(said: object, expected: int | None = 3) -> tuple[int, dict[str, str] | None]:
+async def appended(answer: object, expected: int | None = 3) -> tuple[int, dict[str, str] | None]:
     """The sequence, and the headers of what was sent, if the server says that."""
     connection = await wired()
-    connection.answers["hr.ledger.x"] = answered(said if isinstance(said, bytes) else msgspec.json.encode(said))
+    connection.answers["hr.ledger.x"] = answered(answer if isinstance(answer, bytes) else msgspec.json.encode(answer))
     sequence = await append(connection, "hr.ledger.x", b"payload", expected)
     ((subject, payload, _, headers),) = connection.sent
     assert (subject, payload) == ("hr.ledger.x", b"payload")
@@ -39,7 +39,7 @@ async def test_an_append_states_its_condition_in_the_headers_and_nothing_else(
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "text"),
+    ("answer", "kind", "text"),
     [
         (fault(10071), WrongLast, r"^hr.ledger.x: why \(10071\)$"),
         (fault(10164), LogUnavailable, r"^hr.ledger.x: why \(10164\)$"),
@@ -60,9 +60,9 @@ async def test_an_append_states_its_condition_in_the_headers_and_nothing_else(
         (b"nonsense", LogUnavailable, "^hr.ledger.x: the acknowledgement cannot be read"),
     ],
 )
-async def test_each_refusal_of_the_server_has_its_kind(said: object, kind: type[LogError], text: str) -> None:
+async def test_each_refusal_of_the_server_has_its_kind(answer: object, kind: type[LogError], text: str) -> None:
     with pytest.raises(kind, match=text) as raised:
-        await appended(said)
+        await appended(answer)
     assert type(raised.value) is kind
 
 

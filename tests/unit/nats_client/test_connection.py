@@ -14,7 +14,7 @@ from tests.unit.nats_client.wired import ADDRESS, Wired, wired
 UNHEARD = b"NATS/1.0 503\r\n\r\n"
 
 
-class Told(Observer):
+class RecordingObserver(Observer):
     """Writes down what it hears."""
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ async def _asked(connection: Wired, count: int = 1) -> None:
 
 async def test_it_opens_with_its_login_and_its_own_inbox_and_reconnects_from_then_on() -> None:
     connection = await wired()
-    said = {
+    login = {
         key: connection.options[key]
         for key in ("servers", "name", "user", "password", "inbox_prefix", "allow_reconnect", "max_reconnect_attempts")
     }
-    assert said == {
+    assert login == {
         "servers": ["nats://127.0.0.1:1"],
         "name": "alice",
         "user": "alice",
@@ -71,12 +71,12 @@ async def test_one_that_asks_nothing_has_no_inbox_and_several_servers_are_told()
 
 
 async def test_one_that_does_not_open_is_closed_and_says_nothing_to_its_observer() -> None:
-    told = Told()
-    connection = Wired(told)
+    observer = RecordingObserver()
+    connection = Wired(observer)
     connection.troubles = [ConnectionRefusedError("no")]
     with pytest.raises(ConnectionRefusedError):
         await connection.open(ADDRESS)
-    assert (connection.is_closed, told.all) == (True, [])
+    assert (connection.is_closed, observer.all) == (True, [])
 
 
 async def test_answers_find_their_questions_whatever_their_order() -> None:
@@ -172,8 +172,8 @@ async def test_a_forbidden_subject_refuses_its_questions_and_no_others() -> None
 
 
 async def test_losing_the_server_fails_all_questions_and_its_return_is_told_to_the_watchers() -> None:
-    told = Told()
-    connection = await wired(told)
+    observer = RecordingObserver()
+    connection = await wired(observer)
     returns: list[int] = []
     unwatch = connection.watch(lambda: returns.append(1))
     asking = [asyncio.ensure_future(connection.ask("hr.a")) for _ in range(2)]
@@ -186,26 +186,26 @@ async def test_losing_the_server_fails_all_questions_and_its_return_is_told_to_t
     unwatch()
     unwatch()
     await connection.comes_back()
-    assert (returns, told.all) == ([1], ["lost ", "back ", "back "])
+    assert (returns, observer.all) == ([1], ["lost ", "back ", "back "])
 
 
 async def test_being_thrown_out_for_good_is_told() -> None:
-    told = Told()
-    connection = await wired(told, keeps_requests=True)
+    observer = RecordingObserver()
+    connection = await wired(observer, keeps_requests=True)
     asking = asyncio.ensure_future(connection.ask("hr.a"))
     await _asked(connection)
     await connection.close()
-    assert (connection.closed_for_good.is_set(), told.all) == (True, ["closed"])
+    assert (connection.closed_for_good.is_set(), observer.all) == (True, ["closed"])
     with pytest.raises(LogUnavailable, match="closed"):
         await asking
 
 
 async def test_a_complaint_that_is_repeated_is_told_once_and_a_refusal_each_time() -> None:
-    told = Told()
-    connection = await wired(told)
+    observer = RecordingObserver()
+    connection = await wired(observer)
     for text in ("away", "away", "nats: 'Authorization Violation'", "nats: 'Authorization Violation'", "away"):
         await connection.complains(text)
-    assert told.all == ["away", "refused", "nats: 'Authorization Violation'", "refused", "away"]
+    assert observer.all == ["away", "refused", "nats: 'Authorization Violation'", "refused", "away"]
 
 
 def test_a_login_that_is_not_accepted_is_told_from_a_server_that_is_away() -> None:

@@ -52,7 +52,7 @@ class Server:
     def __init__(self) -> None:
         self.first_answer = b""
         self.stopped = asyncio.Event()
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
         self._writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -60,7 +60,7 @@ class Server:
         writer.write(INFO)
         before = self.first_answer
         while line := await reader.readline():
-            self.heard.append(line)
+            self.received.append(line)
             if line == STOP:
                 self.stopped.set()
                 await asyncio.Event().wait()
@@ -185,7 +185,7 @@ async def test_a_server_that_says_something_else_before_it_answers_is_one_to_spe
     try:
         await client.publish("a", b"b")
         await client.flush(timeout=1)
-        assert (client.is_connected, here.heard.count(b"PUB a  1\r\n") + here.heard.count(b"PUB a 1\r\n")) == (True, 1)
+        assert (client.is_connected, here.received.count(b"PUB a  1\r\n") + here.received.count(b"PUB a 1\r\n")) == (True, 1)
     finally:
         await client.close()
         here.die()
@@ -219,8 +219,8 @@ async def test_what_was_said_before_a_flush_has_been_heard_when_it_is_over():
             await here.client.subscribe(subject)
         await here.client.publish("third", b"")
         await here.client.flush()
-        said = [line.split()[:2] for line in here.server.heard[here.server.heard.index(b"PING\r\n") + 1 :]]
-        assert said == [[b"SUB", b"first"], [b"SUB", b"second"], [b"PUB", b"third"], [], [b"PING"]]
+        commands = [line.split()[:2] for line in here.server.received[here.server.received.index(b"PING\r\n") + 1 :]]
+        assert commands == [[b"SUB", b"first"], [b"SUB", b"second"], [b"PUB", b"third"], [], [b"PING"]]
 
 
 async def test_one_that_is_silent_is_left_without_waiting_until_it_has_heard_everything():
@@ -259,7 +259,7 @@ async def test_a_cancellation_that_an_error_of_the_connection_hides_ends_the_rec
 
 
 @pytest.mark.parametrize(
-    ("said", "comes_back"),
+    ("failure", "comes_back"),
     [
         ("'User Authentication Expired'", True),
         ("'Account Authentication Expired'", True),
@@ -267,7 +267,7 @@ async def test_a_cancellation_that_an_error_of_the_connection_hides_ends_the_rec
         ("'Permissions Violation for Publish to \"x\"'", False),
     ],
 )
-async def test_only_what_has_run_out_is_a_reason_to_come_back(monkeypatch, said, comes_back):
+async def test_only_what_has_run_out_is_a_reason_to_come_back(monkeypatch, failure, comes_back):
     seen = []
 
     async def come_back(_self, error):
@@ -278,8 +278,8 @@ async def test_only_what_has_run_out_is_a_reason_to_come_back(monkeypatch, said,
 
     monkeypatch.setattr(Client, "_process_op_err", come_back)
     monkeypatch.setattr(Client, "_process_err", usual)
-    await HardenedClient()._process_err(said)
-    assert seen == [errors.StaleConnectionError if comes_back else said]
+    await HardenedClient()._process_err(failure)
+    assert seen == [errors.StaleConnectionError if comes_back else failure]
 
 
 class Listless(HardenedClient):
@@ -299,19 +299,19 @@ class Listless(HardenedClient):
 
 
 async def test_who_listens_is_known_before_the_first_message_can_come_and_forgotten_where_that_fails() -> None:
-    client, heard = Listless(), list[RawMessage]()
-    subscription = await client.listen("hr.a", heard.append)
-    assert client.listeners == {subscription._id: heard.append}
+    client, received = Listless(), list[RawMessage]()
+    subscription = await client.listen("hr.a", received.append)
+    assert client.listeners == {subscription._id: received.append}
     await subscription.unsubscribe()
     client._status = Client.CLOSED
     with pytest.raises(errors.ConnectionClosedError):
-        await client.listen("hr.a", heard.append)
+        await client.listen("hr.a", received.append)
     assert client.listeners == {}
 
 
 async def test_who_listens_in_a_queue_group_says_so_to_the_server() -> None:
-    client, heard = Listless(), list[RawMessage]()
-    subscription = await client.listen("hr.a", heard.append, "group")
+    client, received = Listless(), list[RawMessage]()
+    subscription = await client.listen("hr.a", received.append, "group")
     assert b"".join(client.sent).split() == [b"SUB", b"hr.a", b"group", str(subscription._id).encode()]
 
 

@@ -39,7 +39,7 @@ class Listening(HardenedClient):
         self.errors.append(error)
 
 
-def _told(client: Listening) -> list[tuple[str, str, bytes, dict[str, str]]]:
+def _seen(client: Listening) -> list[tuple[str, str, bytes, dict[str, str]]]:
     return [
         each if isinstance(each, tuple) and not isinstance(each, RawMessage) else (*each[:3], each.headers)
         for each in client.arrived
@@ -60,7 +60,7 @@ def _told(client: Listening) -> list[tuple[str, str, bytes, dict[str, str]]]:
 async def test_every_subject_the_server_forwards_arrives(sid: int, line: bytes, subject: str, reply: str) -> None:
     client = Listening()
     await Parser(client).parse(line % sid)
-    assert _told(client) == [(subject, reply, b"hi", {})]
+    assert _seen(client) == [(subject, reply, b"hi", {})]
 
 
 @pytest.mark.parametrize("sid", [DIRECT, QUEUED])
@@ -80,7 +80,7 @@ async def test_headers_that_cannot_be_read_are_left_out(sid: int, block: bytes, 
     client = Listening()
     wire = b"HMSG hr.a\x0c %d %d %d\r\n%bhi\r\nMSG hr.b %d 2\r\nok\r\n" % (sid, len(block), len(block) + 2, block, sid)
     await Parser(client).parse(wire)
-    assert _told(client) == [("hr.a\x0c", "", b"hi", headers), ("hr.b", "", b"ok", {})]
+    assert _seen(client) == [("hr.a\x0c", "", b"hi", headers), ("hr.b", "", b"ok", {})]
 
 
 async def test_what_comes_in_pieces_of_any_size_is_put_together() -> None:
@@ -97,29 +97,29 @@ async def test_what_comes_in_pieces_of_any_size_is_put_together() -> None:
             b"MSG hr.f 2 1\r\nx\r\n",
         )
     )
-    told = []
+    seen = []
     for size in (1, 2, 3, 7, 20, 1_000):
         client = Listening()
         parser = Parser(client)
         for begin in range(0, len(wire), size):
             await parser.parse(wire[begin : begin + size])
         assert not parser.buf
-        told.append(_told(client))
-    assert told == [told[0]] * 6
-    assert [message[0] for message in told[0]] == ["hr.a", "PING", "hr.b", "hr.c", "hr.e", "hr.f"]
+        seen.append(_seen(client))
+    assert seen == [seen[0]] * 6
+    assert [message[0] for message in seen[0]] == ["hr.a", "PING", "hr.b", "hr.c", "hr.e", "hr.f"]
 
 
 async def test_a_listener_that_fails_goes_on_hearing() -> None:
-    client, heard = Listening(), []
+    client, received = Listening(), []
 
     def listen(message: RawMessage) -> None:
-        heard.append(message.data)
-        if len(heard) == 1:
+        received.append(message.data)
+        if len(received) == 1:
             raise ValueError("no")
 
     client.listeners[DIRECT] = listen
     await Parser(client).parse(b"MSG hr.a 1 1\r\na\r\nMSG hr.a 1 1\r\nb\r\n")
-    assert (heard, [str(error) for error in client.errors]) == ([b"a", b"b"], ["no"])
+    assert (received, [str(error) for error in client.errors]) == ([b"a", b"b"], ["no"])
 
 
 async def test_who_listens_no_more_is_not_called() -> None:

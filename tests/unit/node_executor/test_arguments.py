@@ -104,8 +104,8 @@ def test_a_token_of_another_name_is_refused_at_the_start(role, handle, complaint
     words = f"run --name gpu01 --data {tmp_path} --devices none --run-as self".split()
     with pytest.raises(SystemExit) as left:
         parse(words, shown(role, handle))
-    said = capsys.readouterr().err.splitlines()[-1]
-    assert (left.value.code, said) == (
+    printed = capsys.readouterr().err.splitlines()[-1]
+    assert (left.value.code, printed) == (
         2,
         f"headrace node: error: argument --name: this node is called gpu01, and {complaint}",
     )

@@ -49,8 +49,8 @@ async def test_without_an_engine_there_is_nothing_that_runs_containers_until_the
         settings = parse(["run", "--data", str(tmp_path / "data"), "--name", "n", *words], {})
         return containers_of(settings, engine, processes) is not None
 
-    said = [found(""), found("/run/engine.sock"), found(""), found("/run/engine.sock", "--containers", "off")]
-    assert said == [False, True, True, False]
+    are_available = [found(""), found("/run/engine.sock"), found(""), found("/run/engine.sock", "--containers", "off")]
+    assert are_available == [False, True, True, False]
 
 
 async def test_where_the_first_process_of_containers_cannot_be_built_that_is_said(

@@ -227,13 +227,13 @@ async def test_a_job_stands_still_off_its_devices_and_goes_on_as_if_it_had_never
     await stage.until(lambda: bool(stage.stated(LeaseSuspendedV1)))
     assert running.signals == ["stop"]
     assert stage.stated(LeaseSuspendedV1) == [LeaseSuspendedV1(job=JOB, attempt=1, at=stage.now(), how="sigstop")]
-    told = [path for path in stage.path("leases", NAME).rglob("*") if path.name.startswith("preempt")]
-    assert len(told) == 1
+    notices = [path for path in stage.path("leases", NAME).rglob("*") if path.name.startswith("preempt")]
+    assert len(notices) == 1
     stage.push(order)
     await stage.until(lambda: bool(stage.stated(LeaseResumedV1)))
     assert running.signals == ["stop", "cont"]
     assert stage.stated(LeaseResumedV1) == [LeaseResumedV1(job=JOB, attempt=1, at=stage.now())]
-    assert not told[0].exists()
+    assert not notices[0].exists()
 
 
 async def test_on_devices_that_a_job_cannot_leave_it_is_not_suspended(stage, make_order) -> None:

@@ -54,10 +54,10 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> type[FakeConnection]:
     return Fresh
 
 
-def settings(place: Path, role: TokenRole = TokenRole.INSTANCE, **said: str):
+def settings(place: Path, role: TokenRole = TokenRole.INSTANCE, **options: str):
     code = SigningKeys(place / "keys").sign(Grant("t1", role, "", "cloud-1", 1, 2_000_000_000))
     arguments = ["run", "--name", "cloud-1", "--data", str(place), "--devices", "none", "--run-as", "self"]
-    return parse([*arguments, *(part for item in said.items() for part in item)], {PASSWORD: code})
+    return parse([*arguments, *(part for item in options.items() for part in item)], {PASSWORD: code})
 
 
 def granted(token: str) -> Answer:

@@ -69,7 +69,7 @@ async def test_a_node_in_order_finds_nothing_and_leaves_nothing_behind(machine) 
 
 
 @pytest.mark.parametrize(
-    ("trouble", "said"),
+    ("trouble", "message"),
     [
         ({"code": 1}, "a program that does nothing ended with exit code 1"),
         ({"code": CannotStart("the node cannot start a process: no room")}, "the node cannot start a process: no room"),
@@ -78,11 +78,11 @@ async def test_a_node_in_order_finds_nothing_and_leaves_nothing_behind(machine) 
         ({"no_group": "the node cannot hold the job to its limits: no"}, "the node cannot hold the job to its limits: no"),
     ],
 )
-async def test_what_is_wrong_is_said_in_one_line(machine, monkeypatch, trouble, said) -> None:
+async def test_what_is_wrong_is_said_in_one_line(machine, monkeypatch, trouble, message) -> None:
     monkeypatch.setattr(self_check, "WITHIN", 0.01)
     for name, value in trouble.items():
         setattr(machine, name, value)
-    assert await check(machine.equipment()) == said
+    assert await check(machine.equipment()) == message
 
 
 async def test_a_directory_that_cannot_be_written_to_is_said(machine) -> None:
@@ -91,11 +91,11 @@ async def test_a_directory_that_cannot_be_written_to_is_said(machine) -> None:
 
 
 async def test_what_was_found_is_told_and_one_check_is_enough_at_a_time(machine) -> None:
-    said: list[str] = []
-    checks = SelfCheck(machine.equipment(), said.append)
+    results: list[str] = []
+    checks = SelfCheck(machine.equipment(), results.append)
     checks.begin()
     checks.begin()
     async with asyncio.timeout(PATIENCE):
-        while not said:
+        while not results:
             await asyncio.sleep(0.001)
-    assert (said, len(machine.launched)) == ([""], 1)
+    assert (results, len(machine.launched)) == ([""], 1)

@@ -29,22 +29,22 @@ class Listener:
         return self.history.now - self.at.get(node, 0)
 
 
-def watching(history: History, heard: dict[str, int] | None) -> PreemptionWatch:
-    return PreemptionWatch(history.state, None if heard is None else Listener(history, heard))
+def watching(history: History, last_reports: dict[str, int] | None) -> PreemptionWatch:
+    return PreemptionWatch(history.state, None if last_reports is None else Listener(history, last_reports))
 
 
-def stated(history: History, heard: dict[str, int] | None = None) -> tuple[object, ...]:
+def stated(history: History, last_reports: dict[str, int] | None = None) -> tuple[object, ...]:
     """What preemption has to say, twice the same, on a state that it leaves alone."""
     before = snapshot(history.state)
-    watch = watching(history, heard)
+    watch = watching(history, last_reports)
     facts = watch.decide(history.now)
     assert watch.decide(history.now) == facts
     assert differences(snapshot(history.state), before) == []
     return facts
 
 
-def wakeup(history: History, heard: dict[str, int] | None = None) -> int | None:
-    watch = watching(history, heard)
+def wakeup(history: History, last_reports: dict[str, int] | None = None) -> int | None:
+    watch = watching(history, last_reports)
     watch.decide(history.now)
     return watch.next_wakeup()
 
@@ -260,14 +260,14 @@ def test_a_job_that_runs_on_is_never_overdue():
     assert (stated(history), wakeup(history)) == ((), None)
 
 
-@pytest.mark.parametrize(("heard", "silent_for"), [({}, 70), ({"n1": 5}, 65), ({"n1": 10}, 60)])
-def test_a_node_that_was_silent_for_a_minute_is_lost(heard, silent_for):
+@pytest.mark.parametrize(("last_reports", "silent_for"), [({}, 70), ({"n1": 5}, 65), ({"n1": 10}, 60)])
+def test_a_node_that_was_silent_for_a_minute_is_lost(last_reports, silent_for):
     history = History()
     history.node()
     registered = history.now
     history.wait(70 * SECOND)
 
-    at = {node: registered + seconds * SECOND for node, seconds in heard.items()}
+    at = {node: registered + seconds * SECOND for node, seconds in last_reports.items()}
 
     assert stated(history, at) == (f.NodeLostV1(node="n1", silent_for=silent_for * SECOND),)
 
@@ -278,9 +278,9 @@ def test_a_node_that_was_heard_of_is_not_lost_and_the_next_look_is_when_it_would
     history.node("n2")
     history.wait(59 * SECOND)
 
-    heard = {"n1": history.now, "n2": history.now - 9 * SECOND}
+    last_reports = {"n1": history.now, "n2": history.now - 9 * SECOND}
 
-    assert (stated(history, heard), wakeup(history, heard)) == ((), history.now - 9 * SECOND + NODE_TIMEOUT)
+    assert (stated(history, last_reports), wakeup(history, last_reports)) == ((), history.now - 9 * SECOND + NODE_TIMEOUT)
 
 
 @pytest.mark.parametrize("gone", [f.NodeLostV1(node="n1", silent_for=NODE_TIMEOUT), f.NodeStoppedV1(node="n1", at=0)])

@@ -16,19 +16,19 @@ NODE = d.BurstNode(gpus=2, gpu_model="H100")
 OFFERS = (d.Offer(name="dear", price="4"), d.Offer(name="cheap", price="2.50"), d.Offer(name="spot", price="1", market="spot"))
 
 
-def burst(**said: object) -> d.Burst:
-    return d.Burst(**{"provider": "local", "node": NODE, "max_nodes": 3, "boot": BOOT, "idle": IDLE, **said})
+def burst(**fields: object) -> d.Burst:
+    return d.Burst(**{"provider": "local", "node": NODE, "max_nodes": 3, "boot": BOOT, "idle": IDLE, **fields})
 
 
-def cloud(**said: object) -> d.Pool:
-    return d.Pool(name="cloud", selector={"pool": "cloud"}, burst=burst(**said))
+def cloud(**fields: object) -> d.Pool:
+    return d.Pool(name="cloud", selector={"pool": "cloud"}, burst=burst(**fields))
 
 
 class Cloud(Site):
     """A site with the hall and a cloud pool, and its provisioner."""
 
-    def __init__(self, **said: object) -> None:
-        super().__init__(pools=(pool(), cloud(**said)))
+    def __init__(self, **fields: object) -> None:
+        super().__init__(pools=(pool(), cloud(**fields)))
         self.law(profile("one", pools=("hall", "cloud")))
         self.provisioner = Provisioner(self.state)
 
@@ -67,8 +67,10 @@ class Cloud(Site):
     def join(self, name: str, gpus: int = 2, model: str = "H100") -> None:
         """Its node registers."""
         devices = tuple(Device(device=f"gpu{number}", model=model, memory=80 * 1024) for number in range(gpus))
-        told = {"cpu": 16 * CPU_UNITS, "memory": 1 << 20, "at": self.now}
-        self.append_facts(f.NodeRegisteredV1(node=name, labels={"pool": "cloud"}, devices=devices, **told), by=f"node.{name}")
+        resources = {"cpu": 16 * CPU_UNITS, "memory": 1 << 20, "at": self.now}
+        self.append_facts(
+            f.NodeRegisteredV1(node=name, labels={"pool": "cloud"}, devices=devices, **resources), by=f"node.{name}"
+        )
 
     def joined(self, nodes: int = 1) -> list[str]:
         """Nodes that the pool has created, and whose growth is over."""
@@ -80,6 +82,6 @@ class Cloud(Site):
         return names
 
 
-def order_of(name: str, **said: object) -> f.InstanceOrderedV1:
-    told = {"pool": "cloud", "provider": "local", "offer": OfferTaken(name="default"), "token": name, "expires": 1, **said}
-    return f.InstanceOrderedV1(instance=name, **told)
+def order_of(name: str, **fields: object) -> f.InstanceOrderedV1:
+    order = {"pool": "cloud", "provider": "local", "offer": OfferTaken(name="default"), "token": name, "expires": 1, **fields}
+    return f.InstanceOrderedV1(instance=name, **order)

@@ -50,8 +50,8 @@ class FakeProvider:
 class Scene:
     """A cloud pool, its provisioner, a provider, and the part that acts."""
 
-    def __init__(self, provider: FakeProvider, **said: object) -> None:
-        self.site = Cloud(**said)
+    def __init__(self, provider: FakeProvider, **fields: object) -> None:
+        self.site = Cloud(**fields)
         self.provider = provider
         self.leads: Callable[[], bool] = lambda: True
         self.acting = Acting(

@@ -12,8 +12,8 @@ from tests.unit.domain.site import place
 from tests.unit.provisioner.cloud import BOOT, IDLE, OFFERS, Cloud
 
 
-def released(name: str, cause: str, until: int = 0, **said: str) -> f.InstanceReleasedV1:
-    return f.InstanceReleasedV1(instance=name, cause=cause, closed_until=until, **said)
+def released(name: str, cause: str, until: int = 0, **fields: str) -> f.InstanceReleasedV1:
+    return f.InstanceReleasedV1(instance=name, cause=cause, closed_until=until, **fields)
 
 
 def test_a_growing_pool_orders_what_it_asked_for_by_its_best_offer():

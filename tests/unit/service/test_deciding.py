@@ -91,11 +91,11 @@ class TestRunning:
         assert set(caught_up) == {True}
 
     async def test_its_state_is_told_the_time_before_each_decision(self, process, deciding, monkeypatch):
-        told = []
-        monkeypatch.setattr(State, "pass_time", lambda _, now: told.append((len(deciding.decider.asked), now)))
+        passed = []
+        monkeypatch.setattr(State, "pass_time", lambda _, now: passed.append((len(deciding.decider.asked), now)))
         async with running(process.run()):
             await until(lambda: len(deciding.decider.asked) == 2)
-        assert told == [(0, START), (1, START)]
+        assert passed == [(0, START), (1, START)]
 
     async def test_wake_makes_it_look_again(self, process, deciding):
         async with running(process.run()):

@@ -21,8 +21,8 @@ def bus():
 def read(bus, fold=None):
     """A fold of the whole ledger, and what it says to the last message."""
     fold = fold or LedgerFold()
-    said = [fold.read(message) for message in bus.ledger.messages_after(fold.sequence)]
-    return fold, said[-1]
+    records = [fold.read(message) for message in bus.ledger.messages_after(fold.sequence)]
+    return fold, records[-1]
 
 
 def test_a_good_record_is_folded_and_given_back(bus):
@@ -47,11 +47,11 @@ def test_a_void_record_of_a_node_changes_nothing_but_is_told(bus):
 
 
 def test_who_watches_hears_of_every_message_and_whether_it_was_void(bus):
-    fold, heard = LedgerFold(), []
-    fold.watchers.append(lambda message, is_void: heard.append((message.sequence, is_void)))
+    fold, calls = LedgerFold(), []
+    fold.watchers.append(lambda message, is_void: calls.append((message.sequence, is_void)))
     bus.state("node.n1", NodeStoppedV1(node="n2", at=START))
     read(bus, fold)
-    assert heard == [(1, False), (2, False), (3, True)]
+    assert calls == [(1, False), (2, False), (3, True)]
 
 
 def test_a_void_record_of_a_service_stops_the_reader(bus):

@@ -20,7 +20,7 @@ from headrace.service.hosting import Part, Work
 from headrace.service.intake import Intake, with_intake
 from tests.unit.service.bus import Bus, running, until
 
-HEARD, MEANT = "hr.intake.submit.acme.alice.dev.half", "hr.submit.acme.alice.dev.half"
+INTAKE, MEANT = "hr.intake.submit.acme.alice.dev.half", "hr.submit.acme.alice.dev.half"
 STORED = {"stream": "SUBMIT", "seq": 1}
 
 
@@ -31,7 +31,7 @@ class Wire:
         self.listener: Listener | None = None
         self.listening: tuple[str, str] | None = None
         self.asked: list[tuple[str, bytes, asyncio.Future[RawMessage]]] = []
-        self.told: list[tuple[str, bytes, dict[str, str] | None]] = []
+        self.published: list[tuple[str, bytes, dict[str, str] | None]] = []
         self.closed_for_good = asyncio.Event()
         self.drained = self.closed = False
 
@@ -51,18 +51,18 @@ class Wire:
         return await answer
 
     async def publish(self, subject: str, payload: bytes, headers: dict[str, str] | None = None) -> None:
-        self.told.append((subject, payload, headers))
+        self.published.append((subject, payload, headers))
 
-    def hear(self, payload: bytes = b"{}", reply: str = "_R_.a.b", subject: str = HEARD, raw: bytes = b"") -> None:
+    def receive(self, payload: bytes = b"{}", reply: str = "_R_.a.b", subject: str = INTAKE, raw: bytes = b"") -> None:
         assert self.listener is not None
         self.listener(RawMessage(subject, reply, payload, raw))
 
-    def answer(self, number: int, said: bytes | Exception) -> None:
+    def answer(self, number: int, answer: bytes | Exception) -> None:
         future = self.asked[number][2]
-        if isinstance(said, Exception):
-            future.set_exception(said)
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
         else:
-            future.set_result(RawMessage("_INBOX", "", said))
+            future.set_result(RawMessage("_INBOX", "", answer))
 
 
 @asynccontextmanager
@@ -79,16 +79,18 @@ async def taking_in() -> AsyncIterator[Wire]:
 async def test_a_submission_is_published_on_its_own_subject_without_headers_and_acknowledged_when_it_is_stored() -> None:
     async with taking_in() as wire:
         assert wire.listening == ("hr.intake.>", "intake")
-        wire.hear(b"a job", raw=b"NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n")
+        wire.receive(b"a job", raw=b"NATS/1.0\r\nNats-Msg-Id: 1\r\n\r\n")
         await until(lambda: wire.asked)
-        assert (wire.asked[0][:2], wire.told) == ((MEANT, b"a job"), [])
+        assert (wire.asked[0][:2], wire.published) == ((MEANT, b"a job"), [])
         wire.answer(0, b'{"stream":"SUBMIT","seq":42}')
-        await until(lambda: wire.told)
-        assert [(reply, json.loads(said), headers) for reply, said, headers in wire.told] == [("_R_.a.b", STORED, None)]
+        await until(lambda: wire.published)
+        assert [(reply, json.loads(answer), headers) for reply, answer, headers in wire.published] == [
+            ("_R_.a.b", STORED, None)
+        ]
 
 
 @pytest.mark.parametrize(
-    ("said", "told", "headers"),
+    ("answer", "payload", "headers"),
     [
         (
             b'{"error":{"code":503,"err_code":10077,"description":"maximum messages per subject exceeded"},"seq":0}',
@@ -105,26 +107,26 @@ async def test_a_submission_is_published_on_its_own_subject_without_headers_and_
         ),
     ],
 )
-async def test_what_the_stream_does_not_store_is_not_acknowledged(said: Any, told: bytes, headers: Any) -> None:
+async def test_what_the_stream_does_not_store_is_not_acknowledged(answer: Any, payload: bytes, headers: Any) -> None:
     async with taking_in() as wire:
-        wire.hear()
+        wire.receive()
         await until(lambda: wire.asked)
-        wire.answer(0, said)
-        await until(lambda: wire.told)
-        assert wire.told == [("_R_.a.b", told, headers)]
+        wire.answer(0, answer)
+        await until(lambda: wire.published)
+        assert wire.published == [("_R_.a.b", payload, headers)]
 
 
 async def test_a_submission_without_a_reply_subject_is_stored_and_one_whose_answer_would_go_elsewhere_is_dropped() -> None:
     async with taking_in() as wire:
         for reply in ("hr.ledger.governance", "$JS.API.STREAM.PURGE.LEDGER", ""):
-            wire.hear(reply.encode(), reply=reply)
+            wire.receive(reply.encode(), reply=reply)
         await until(lambda: wire.asked)
         wire.answer(0, b'{"stream":"SUBMIT","seq":1}')
-        wire.hear(b"next")
+        wire.receive(b"next")
         await until(lambda: len(wire.asked) == 2)
         wire.answer(1, b'{"stream":"SUBMIT","seq":2}')
-        await until(lambda: wire.told)
-        assert ([payload for _, payload, _ in wire.asked], len(wire.told)) == ([b"", b"next"], 1)
+        await until(lambda: wire.published)
+        assert ([payload for _, payload, _ in wire.asked], len(wire.published)) == ([b"", b"next"], 1)
 
 
 async def test_a_tenant_that_floods_does_not_delay_another_and_hears_when_there_is_no_room(
@@ -134,11 +136,11 @@ async def test_a_tenant_that_floods_does_not_delay_another_and_hears_when_there_
     monkeypatch.setattr(intake_module, "WAITING_MAX", 8)
     async with taking_in() as wire:
         for number in range(7):
-            wire.hear(b"%d" % number)
-        wire.hear(b"other", subject=HEARD.replace("acme", "other"))
-        await until(lambda: len(wire.asked) == 2 and wire.told)
-        ((_, said, _),) = wire.told
-        assert json.loads(said)["error"] == {"code": 429, "err_code": 10167, "description": "too many requests"}
+            wire.receive(b"%d" % number)
+        wire.receive(b"other", subject=INTAKE.replace("acme", "other"))
+        await until(lambda: len(wire.asked) == 2 and wire.published)
+        ((_, answer, _),) = wire.published
+        assert json.loads(answer)["error"] == {"code": 429, "err_code": 10167, "description": "too many requests"}
         for number in range(3):
             wire.answer(number, b'{"stream":"SUBMIT","seq":1}')
             await until(lambda number=number: len(wire.asked) == number + 3)
@@ -149,13 +151,13 @@ async def test_one_that_stops_answers_what_it_has_received() -> None:
     wire = Wire()
     task = asyncio.ensure_future(Intake(wire).run())  # type: ignore[arg-type]
     await until(lambda: wire.listener)
-    wire.hear()
+    wire.receive()
     await until(lambda: wire.asked)
     task.cancel()
     await until(lambda: wire.drained)
     wire.answer(0, b'{"stream":"SUBMIT","seq":1}')
     await asyncio.wait({task})
-    assert [json.loads(said) for _, said, _ in wire.told] == [STORED]
+    assert [json.loads(answer) for _, answer, _ in wire.published] == [STORED]
 
 
 async def test_one_that_nats_throws_out_ends() -> None:
@@ -174,8 +176,8 @@ async def test_how_many_wait_and_found_no_room_is_shown(monkeypatch: pytest.Monk
     async with running(intake.run()):
         await until(lambda: wire.listener)
         for _ in range(5):
-            wire.hear()
-        await until(lambda: wire.told and wire.asked)
+            wire.receive()
+        await until(lambda: wire.published and wire.asked)
         text = metrics.text().decode()
         for number in range(3):
             wire.answer(number, b'{"stream":"SUBMIT","seq":1}')

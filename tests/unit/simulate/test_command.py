@@ -212,8 +212,10 @@ def test_what_governance_says_of_a_document_is_told_with_the_line_where_it_stand
 
 def test_reservations_that_the_nodes_of_a_scenario_cannot_honour_are_refused_as_governance_would(write, capsys):
     assert command.main([write("more.yaml", "policies: [{name: q, profiles: [one], reservation: {gpu: 50}}]\n")]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("more.yaml: line 5: policies[0].reservation.gpu: policy default/q (50) cannot be honoured together")
+    printed = capsys.readouterr().err
+    assert printed.startswith(
+        "more.yaml: line 5: policies[0].reservation.gpu: policy default/q (50) cannot be honoured together"
+    )
 
 
 def test_a_limit_of_an_ungoverned_key_is_refused_in_a_scenario_too(write, capsys):

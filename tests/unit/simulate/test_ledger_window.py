@@ -99,7 +99,7 @@ def test_what_is_changed_stays_so_whatever_was_written_later(ledger):
 
 
 @pytest.mark.parametrize(
-    ("since", "until", "told"),
+    ("since", "until", "refusal"),
     [
         pytest.param(
             LedgerPoint(time=CLOCK + SECOND), None, "from: 2026-01-01T01:00:01.000Z is yet to come", id="from the future"
@@ -123,6 +123,6 @@ def test_what_is_changed_stays_so_whatever_was_written_later(ledger):
         pytest.param(LedgerPoint(time=CLOCK - 1), LedgerPoint(3), "to: the ledger holds nothing between", id="nothing"),
     ],
 )
-def test_a_time_that_cannot_be_is_told(ledger, since, until, told):
-    with pytest.raises(NoPeriod, match=told):
+def test_a_time_that_cannot_be_is_told(ledger, since, until, refusal):
+    with pytest.raises(NoPeriod, match=refusal):
         read(LedgerWindow(since, until, CLOCK), ledger).compare(WhatIfChanges(), progress=lambda _: None)

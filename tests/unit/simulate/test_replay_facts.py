@@ -48,15 +48,15 @@ def admitted(name="a", request=HALF, policy="dev", profile="half"):
 
 def listen_to(world):
     """What is stated from now on."""
-    said = []
-    world.listeners.append(lambda fact, _: said.append(fact))
-    return said
+    stated = []
+    world.listeners.append(lambda fact, _: stated.append(fact))
+    return stated
 
 
 def test_a_job_comes_as_it_came(world):
-    said = listen_to(world)
+    stated = listen_to(world)
     restate(world, (admitted(),), "")
-    assert said == [admitted()]
+    assert stated == [admitted()]
 
 
 @pytest.mark.parametrize(
@@ -77,24 +77,24 @@ def test_a_job_comes_as_it_came(world):
 def test_a_job_that_could_never_run_there_is_refused(world, changes, fact, reason):  # R13
     if changes:
         change(world, changes)
-    said = listen_to(world)
+    stated = listen_to(world)
     restate(world, (fact,), "admission")
-    assert [(type(one), one.reason) for one in said] == [(f.JobRejectedV1, reason)]
+    assert [(type(one), one.reason) for one in stated] == [(f.JobRejectedV1, reason)]
 
 
 def test_no_more_wait_than_may(world):  # R14
     for name in "abc":
         restate(world, (admitted(name),), "")
-    said = listen_to(world)
+    stated = listen_to(world)
     restate(world, (admitted("d"),), "")
-    assert [one.reason for one in said] == ["TOO_MANY_PENDING"]
+    assert [one.reason for one in stated] == ["TOO_MANY_PENDING"]
 
 
 def test_a_job_that_asked_for_its_profile_asks_for_what_that_is_now(world):
     change(world, "profiles: [{name: half, request: {gpu: 0.25, cpu: 2}, pools: [hall]}]")
-    said = listen_to(world)
+    stated = listen_to(world)
     restate(world, (admitted(), admitted("b", {GPU: GPU_UNITS // 8, CPU: CPU_UNITS})), "")
-    assert [one.request for one in said] == [
+    assert [one.request for one in stated] == [
         {GPU: GPU_UNITS // 4, CPU: 2 * CPU_UNITS},
         {GPU: GPU_UNITS // 8, CPU: CPU_UNITS},
     ]
@@ -104,27 +104,27 @@ def test_what_was_written_about_a_changed_object_is_passed_over(world):
     change(world, "policies: [{name: dev, group: all, profiles: [half], weight: 3}]")
     old = f.PolicyAppliedV1(author="a.b", policy=Policy(tenant="default", name="dev", group="all", profiles=()))
     other = f.PolicyAppliedV1(author="a.b", policy=Policy(tenant="default", name="ops", group="all", profiles=()))
-    said = listen_to(world)
+    stated = listen_to(world)
     restate(world, (old, other), "governance")
-    assert said == [other]
+    assert stated == [other]
     assert world.state.policies["default", "dev"].document.weight == 3
 
 
 def test_a_request_about_an_attempt_is_about_the_one_that_is_under_way(world):
     running = world.names["first"]
-    said = listen_to(world)
+    stated = listen_to(world)
     requeue = f.JobRequeueRequestedV1(job=running, attempt=7, by="ann")
     restate(world, (requeue, f.JobRequeueRequestedV1(job="default.ann.gone", attempt=1, by="ann")), "admission")
-    assert [(one.job, one.attempt) for one in said] == [(running, 1)]
+    assert [(one.job, one.attempt) for one in stated] == [(running, 1)]
 
 
 def test_what_ran_on_a_node_that_went_away_is_gone_when_it_comes_back(world):
     restate(world, (f.NodeLostV1(node="n", silent_for=0),), "preemption")
     assert (world.machines.runs, len(world.machines.lost["n"])) == ({}, 1)
     back = f.NodeRegisteredV1(node="n", labels={"site": "a"}, cpu=1, memory=1, at=0, holding=("x",))
-    said = listen_to(world)
+    stated = listen_to(world)
     restate(world, (back,), "node.n")
-    assert (said[0].holding, world.machines.lost) == ((), {})
+    assert (stated[0].holding, world.machines.lost) == ((), {})
 
 
 def test_every_fact_of_governance_names_its_object():

@@ -43,11 +43,11 @@ def copied(request, monkeypatch):
 
 
 def test_both_are_told_up_to_the_later_end(copied):
-    said = []
-    end, (first, second) = run_pair(Play(70), Play(90), 100, said.append)
+    shown = []
+    end, (first, second) = run_pair(Play(70), Play(90), 100, shown.append)
     assert (end, first[:2], second[:2]) == (90, (70, 90), (90, 90))
     assert (first[2] != second[2]) is copied
-    assert (said == sorted(said), said[-1]) == (True, 1_000)
+    assert (shown == sorted(shown), shown[-1]) == (True, 1_000)
 
 
 def test_the_end_may_be_later_than_both():

@@ -149,8 +149,8 @@ def test_one_thing_happens_in_each_entry_of_the_timeline(moment, complaint):
 
 
 def test_only_what_governance_decides_can_be_expected_to_be_refused():
-    told = "expect cannot be refused by governance; write it beside one of apply, delete, force, cordon, uncordon, drain, confirm_empty"
-    assert errors_of("timeline: [{at: 0s, expect: {}, refused: no}]") == [f"line 1: timeline[0].refused: {told}"]
+    message = "expect cannot be refused by governance; write it beside one of apply, delete, force, cordon, uncordon, drain, confirm_empty"
+    assert errors_of("timeline: [{at: 0s, expect: {}, refused: no}]") == [f"line 1: timeline[0].refused: {message}"]
 
 
 @pytest.mark.parametrize("queue", ["q", "q/one/two"])

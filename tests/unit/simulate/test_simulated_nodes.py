@@ -44,7 +44,7 @@ def started(at, rank=0, attempt=1):
     return f.LeaseStartedV1(job=JOB, attempt=attempt, rank=rank, at=at, isolation="simulated")
 
 
-def told_rung(at, rank=0):
+def notified(at, rank=0):
     return rung_of("told", at, rank)
 
 
@@ -121,15 +121,15 @@ def test_a_job_that_saves_when_it_is_told_to_stop_loses_nothing(hall_class):
     hall_class.stop(130)
     assert hall_class.facts_until(130) == [
         started(100),
-        told_rung(130),
+        notified(130),
         saved(130, 1),
         ended(130, exit_code=143, stopping=True),
     ]
     hall_class.grant(200, attempt=2, resume_from=f"sim:{JOB}/1/1")
     hall_class.stop(205, attempt=2)
-    told_again = f.LeaseRungV1(job=JOB, attempt=2, rung="told", at=205, took=0, result="ok")
+    notified_again = f.LeaseRungV1(job=JOB, attempt=2, rung="told", at=205, took=0, result="ok")
     left = f.LeaseEndedV1(job=JOB, attempt=2, outcome="exited", exit_code=143, stopping=True, exited_at=205, at=205)
-    assert hall_class.facts_until(205) == [started(200, attempt=2), told_again, saved(205, 1, attempt=2), left]
+    assert hall_class.facts_until(205) == [started(200, attempt=2), notified_again, saved(205, 1, attempt=2), left]
     hall_class.grant(300, attempt=3, resume_from=f"sim:{JOB}/2/1")
     assert hall_class.machines.next_due() == 315
 
@@ -139,21 +139,21 @@ class TestStopping:
         hall_class = hall_class(abort_takes=10)
         hall_class.grant(100)
         hall_class.stop(200)
-        assert hall_class.facts_until(209) == [started(100), told_rung(200)]
+        assert hall_class.facts_until(209) == [started(100), notified(200)]
         assert hall_class.facts_until(210) == [ended(210, exit_code=143, stopping=True)]
 
     def test_a_job_whose_time_is_over_within_that_has_declared_itself_finished(self, hall_class):
         hall_class = hall_class(duration=105, abort_takes=10)
         hall_class.grant(100)
         hall_class.stop(200)
-        assert hall_class.facts_until(300) == [started(100), told_rung(200), ended(300, finished=True, stopping=True)]
+        assert hall_class.facts_until(300) == [started(100), notified(200), ended(300, finished=True, stopping=True)]
 
     def test_told_twice_it_hears_once(self, hall_class):
         hall_class = hall_class(abort_takes=10)
         hall_class.grant(100)
         hall_class.stop(200)
         hall_class.stop(205)
-        assert hall_class.facts_until(210) == [started(100), told_rung(200), ended(210, exit_code=143, stopping=True)]
+        assert hall_class.facts_until(210) == [started(100), notified(200), ended(210, exit_code=143, stopping=True)]
 
     def test_an_order_for_another_attempt_does_not_concern_this_one(self, hall_class):
         hall_class = hall_class()

@@ -69,9 +69,9 @@ def test_a_new_node_and_a_new_limit_change_what_comes(world):
 
 
 def test_the_world_that_is_asked_about_stays_as_it_was(world):
-    before, heard = dump(world.state), len(world.history)
+    before, length = dump(world.state), len(world.history)
     compare(world, changes("submit: [{name: boss, queue: q/two, priority: 9}]"))
-    assert (dump(world.state), len(world.history)) == (before, heard)
+    assert (dump(world.state), len(world.history)) == (before, length)
 
 
 def test_without_a_difference_nothing_moves(world):

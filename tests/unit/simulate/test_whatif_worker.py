@@ -60,7 +60,7 @@ async def test_of_a_tenant_that_has_no_jobs_there_is_nothing_to_say(ledger):
 
 
 @pytest.mark.parametrize(
-    ("question", "told"),
+    ("question", "message"),
     [
         pytest.param({"changes": {"pools": [{"name": "x", "colour": "red"}]}}, "changes.pools[0]", id="a key nobody knows"),
         pytest.param({"changes": {}}, "changes.nothing is changed", id="nothing"),
@@ -76,10 +76,10 @@ async def test_of_a_tenant_that_has_no_jobs_there_is_nothing_to_say(ledger):
         pytest.param({"span": "long"}, "span: ", id="no span"),
     ],
 )
-async def test_what_cannot_be_answered_is_told_with_its_field(ledger, question, told):
+async def test_what_cannot_be_answered_is_told_with_its_field(ledger, question, message):
     answered = await ask(ledger, **question)
     assert (answered.code, answered.found) == ("INVALID", None)
-    assert answered.error.startswith(told)
+    assert answered.error.startswith(message)
 
 
 class Counting(MemoryLog):

@@ -211,10 +211,11 @@ class TestRefused:
         """)
 
     @pytest.mark.parametrize(
-        ("name", "told"), [("q", "it is refused in other words: policy default/q is in use"), ("empty", "nothing refuses it")]
+        ("name", "message"),
+        [("q", "it is refused in other words: policy default/q is in use"), ("empty", "nothing refuses it")],
     )
-    def test_it_stops_where_that_is_not_so(self, play, name, told):
-        with pytest.raises(Refused, match=rf"^timeline\[2\]\.refused: {told}"):
+    def test_it_stops_where_that_is_not_so(self, play, name, message):
+        with pytest.raises(Refused, match=rf"^timeline\[2\]\.refused: {message}"):
             play(f"""
               - {{at: 1s, submit: {{name: j, queue: q/one}}}}
               - {{at: 1s, apply: {{policies: [{{name: empty, group: all, profiles: [one]}}]}}}}
@@ -236,13 +237,13 @@ timeline:
     whole = World(read_scenario(read_tree(site + text)))
     whole.begin()
     list(whole.play(5 * SECOND))
-    fork, told = whole.fork(), len(whole.history)
+    fork, before = whole.fork(), len(whole.history)
 
     list(fork.play())
 
-    assert (len(whole.history), whole.now - whole.start) == (told, 1 * SECOND)
+    assert (len(whole.history), whole.now - whole.start) == (before, 1 * SECOND)
     list(whole.play())
-    assert fork.history == whole.history[told:]
+    assert fork.history == whole.history[before:]
     assert dump(fork.state) == dump(whole.state)
 
 

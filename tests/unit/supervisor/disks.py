@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-SAID = b"[ERR] JetStream failed to store a msg on stream 'CORE > LEDGER': write 4.blk: no space left on device\n"
+FULL_DISK = b"[ERR] JetStream failed to store a msg on stream 'CORE > LEDGER': write 4.blk: no space left on device\n"

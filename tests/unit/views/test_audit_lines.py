@@ -37,9 +37,9 @@ def test_every_fact_is_told_in_one_line_without_what_is_sealed(path):
 def test_a_stranger_reads_nothing_that_names_others(path):
     record = golden(path)
     for line in lines_of(record, 7, "stranger", State()):
-        said = encode(line).decode()
-        assert "alice" not in said
-        assert "acme." not in said.replace("acme.example", "")
+        text = encode(line).decode()
+        assert "alice" not in text
+        assert "acme." not in text.replace("acme.example", "")
 
 
 def test_decisions_name_their_rule():

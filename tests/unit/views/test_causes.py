@@ -17,7 +17,7 @@ from headrace.views.causes import StatedFact, around, causes, relatives
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
-class Told:
+class ScenarioFacts:
     """A scenario's facts, by type and job."""
 
     def __init__(self, name):
@@ -43,12 +43,12 @@ class Told:
 
 @pytest.fixture(scope="module")
 def v2():
-    return Told("V02.yaml")
+    return ScenarioFacts("V02.yaml")
 
 
-def victim_of(told):
-    (order,) = (each.fact for each in told.stated if isinstance(each.fact, f.PreemptionOrderedV1))
-    return next(name for name, key in told.names.items() if key == order.victims[0].job)
+def victim_of(facts):
+    (order,) = (each.fact for each in facts.stated if isinstance(each.fact, f.PreemptionOrderedV1))
+    return next(name for name, key in facts.names.items() if key == order.victims[0].job)
 
 
 def test_from_the_submission_to_the_grant_of_a_job_that_reclaims(v2):
@@ -94,9 +94,9 @@ def test_looking_both_ways_from_the_order_finds_exactly_both_jobs(v2):
     ],
 )
 def test_every_way_to_leave_has_its_cause(scenario, effect, cause):
-    told = Told(scenario)
-    effects = [each.ref for each in told.stated if isinstance(each.fact, effect)]
-    assert any(cause in told.types(told.links[ref]) for ref in effects)
+    facts = ScenarioFacts(scenario)
+    effects = [each.ref for each in facts.stated if isinstance(each.fact, effect)]
+    assert any(cause in facts.types(facts.links[ref]) for ref in effects)
 
 
 def test_only_submissions_documents_and_what_nodes_say_of_themselves_have_no_cause():
@@ -104,8 +104,8 @@ def test_only_submissions_documents_and_what_nodes_say_of_themselves_have_no_cau
     for path in sorted(SCENARIOS.glob("[VR]*.yaml")):
         if "refused:" in path.read_text("utf-8"):
             continue
-        told = Told(path.name)
-        loose = {type(each.fact) for each in told.stated if not told.links[each.ref] and getattr(each.fact, "job", "")}
+        facts = ScenarioFacts(path.name)
+        loose = {type(each.fact) for each in facts.stated if not facts.links[each.ref] and getattr(each.fact, "job", "")}
         assert loose <= of_a_job, path.name
 
 

@@ -131,8 +131,8 @@ async def test_a_job_that_has_left_is_told_so_with_its_state(hall, ask):
         hall.finish(hall.job(number), state, attempt=0)
     hall.pass_time(HOUR // SECOND)
     hall.node()
-    for number, said in enumerate(["it succeeded", "it was cancelled"]):
-        with pytest.raises(Refused, match=said):
+    for number, message in enumerate(["it succeeded", "it was cancelled"]):
+        with pytest.raises(Refused, match=message):
             await ask("job", JobRequest(job=hall.job(number)))
 
 
@@ -238,16 +238,16 @@ async def test_output_comes_from_the_node_of_the_attempt(hall, ask, attempt, ask
 
 
 @pytest.mark.parametrize(
-    ("request_", "code", "said"),
+    ("request_", "code", "message"),
     [
         ({"attempt": 3}, "NOT_FOUND", "has attempts 1 to 2, not 3"),
         ({"rank": 1}, "INVALID", "rank: attempt 2 has replicas 0 to 0, not 1"),
         ({"rank": -1}, "INVALID", "rank: attempt 2 has replicas 0 to 0, not -1"),
     ],
 )
-async def test_output_of_what_never_was_is_refused(hall, ask, request_, code, said):
+async def test_output_of_what_never_was_is_refused(hall, ask, request_, code, message):
     job = await two_attempts(hall)
-    with pytest.raises(Refused, match=said) as refused:
+    with pytest.raises(Refused, match=message) as refused:
         await ask("logs", JobRequest(job=job, **request_))
     assert refused.value.code == code
 
@@ -278,7 +278,7 @@ async def test_a_job_that_has_not_started_has_no_output(hall, ask):
 
 
 @pytest.mark.parametrize(
-    ("answer", "code", "said"),
+    ("answer", "code", "message"),
     [
         (LogUnavailable("nobody listens"), "UNAVAILABLE", r"node gpu02, which has the output, is away \(ready\)"),
         (LogRefused("too big"), "UNAVAILABLE", "gives no output: too big"),
@@ -286,9 +286,9 @@ async def test_a_job_that_has_not_started_has_no_output(hall, ask):
         (encode(LogsAnswer(error="it was deleted")), "NOT_FOUND", "node gpu02: it was deleted"),
     ],
 )
-async def test_a_node_that_gives_no_output_is_told_so(hall, ask, answer, code, said):
+async def test_a_node_that_gives_no_output_is_told_so(hall, ask, answer, code, message):
     job = await two_attempts(hall)
     ask.node = FakeNode(answer)
-    with pytest.raises(Refused, match=said) as refused:
+    with pytest.raises(Refused, match=message) as refused:
         await ask("logs", JobRequest(job=job))
     assert refused.value.code == code

@@ -80,10 +80,12 @@ def test_a_lease_is_charged_from_its_grant_to_its_release_by_the_clock_of_its_no
     story.policy(0, "p", 5)
     key = story.submit(1, 1, "p", 3)
     lease = story.grant(2, key, 3, resume_from="file:///c0", devices=(DeviceShare(device="gpu0", units=GPU),))
-    story.start(2.5, key, told=3)
-    story.tell(8, "node.n1", f.CheckpointRegisteredV1(job=key, attempt=1, uri="file:///c1", step=7, at=round(7.5 * SECOND)))
-    story.end(9, key, told=9.5, exited_at=round(8.75 * SECOND), exit_code=3)
-    story.tell(10, "allocator", f.JobEndedV1(job=key, attempt=1, state="failed", cause="exited", exit_code=3))
+    story.start(2.5, key, reported=3)
+    story.append_facts(
+        8, "node.n1", f.CheckpointRegisteredV1(job=key, attempt=1, uri="file:///c1", step=7, at=round(7.5 * SECOND))
+    )
+    story.end(9, key, reported=9.5, exited_at=round(8.75 * SECOND), exit_code=3)
+    story.append_facts(10, "allocator", f.JobEndedV1(job=key, attempt=1, state="failed", cause="exited", exit_code=3))
     tables.settle(story.books)
     assert tables.usage[lease, "gpu", 2 * SECOND] == LeaseUse(9 * SECOND, 3 * GPU, 0)
     assert tables.attempts == {
@@ -151,9 +153,9 @@ def test_a_preempted_job_loses_its_work_since_the_checkpoint_and_a_failed_one_no
         key = story.submit(1, number, "p", 1)
         story.grant(1, key, 1)
         story.start(2, key)
-        story.tell(5, "node.n1", f.CheckpointRegisteredV1(job=key, attempt=1, uri="c", at=5 * SECOND))
+        story.append_facts(5, "node.n1", f.CheckpointRegisteredV1(job=key, attempt=1, uri="c", at=5 * SECOND))
         story.end(9, key, outcome="killed", exited_at=8 * SECOND, stopping=True)
-        story.tell(9, "allocator", f.JobRequeuedV1(job=key, attempt=1, cause=cause))
+        story.append_facts(9, "allocator", f.JobRequeuedV1(job=key, attempt=1, cause=cause))
     tables.settle(story.books)
     lost = {row["job"]: (row["lost_from"], row["lost_until"]) for row in tables.leases.values()}
     assert lost == {job(0): (5 * SECOND, 8 * SECOND), job(1): (None, None)}
@@ -168,10 +170,10 @@ def test_a_revoked_lease_is_charged_until_it_is_taken_and_what_its_node_says_lat
     key = story.submit(1, 1, "p", 1)
     lease = story.grant(1, key, 1)
     story.start(2, key)
-    story.tell(60, "preemption", f.NodeLostV1(node="n1", silent_for=58 * SECOND))
-    story.tell(61, "allocator", f.LeaseRevokedV1(job=key, attempt=1, cause="node_lost"))
-    story.tell(61, "allocator", f.JobRequeuedV1(job=key, attempt=1, cause="node_lost"))
-    story.end(30, key, told=70)
+    story.append_facts(60, "preemption", f.NodeLostV1(node="n1", silent_for=58 * SECOND))
+    story.append_facts(61, "allocator", f.LeaseRevokedV1(job=key, attempt=1, cause="node_lost"))
+    story.append_facts(61, "allocator", f.JobRequeuedV1(job=key, attempt=1, cause="node_lost"))
+    story.end(30, key, reported=70)
     tables.settle(story.books)
     assert tables.usage[lease, "gpu", SECOND] == LeaseUse(61 * SECOND, GPU, 0)
     assert (tables.leases[lease]["outcome"], tables.leases[lease]["lost_from"]) == ("revoked", 2 * SECOND)
@@ -199,7 +201,7 @@ def test_a_gang_is_charged_replica_by_replica_and_runs_when_all_run(story: Story
 def test_a_grant_that_the_fold_did_not_take_begins_nothing(story: Story, tables: Tables) -> None:
     story.policy(0, "p", 2)
     key = story.submit(0, 1, "p", 1)
-    story.tell(1, "governance", f.PoolDeletedV1(author="a.b", name="hq"))
+    story.append_facts(1, "governance", f.PoolDeletedV1(author="a.b", name="hq"))
     story.grant(1, key, 1)
     tables.settle(story.books)
     assert (tables.leases, tables.attempts, tables.usage) == ({}, {}, {})
@@ -211,7 +213,7 @@ def test_a_rejected_job_is_in_the_books_and_never_hides_one_that_was_admitted(st
     key = story.submit(1, 1, "p", 1)
     for number in (1, 2):
         fact = f.JobRejectedV1(job=job(number), policy="p", profile="any", reason="ID_REUSED", message="no")
-        story.tell(2, "admission", fact)
+        story.append_facts(2, "admission", fact)
     tables.settle(story.books)
     assert (tables.jobs[key].state, tables.jobs[job(2)].state) == ("pending", "rejected")
     assert (tables.jobs[job(2)].reason, tables.jobs[job(2)].ended_at) == ("ID_REUSED", 2 * SECOND)
@@ -220,7 +222,7 @@ def test_a_rejected_job_is_in_the_books_and_never_hides_one_that_was_admitted(st
 def test_a_preemption_is_noted_with_its_victims_and_how_it_ended(story: Story, tables: Tables) -> None:
     story.policy(0, "p", 5)
     victim, preemptor = story.run(0, None, 1, "p", 3), story.submit(1, 2, "p", 2)
-    name = f"{preemptor}@{story.tell(2, 'allocator', f.ReclaimOpenedV1(job=preemptor, pool='hq', cause='reclaim'))}"
+    name = f"{preemptor}@{story.append_facts(2, 'allocator', f.ReclaimOpenedV1(job=preemptor, pool='hq', cause='reclaim'))}"
     plan: dict[str, Any] = {
         "preemption": name,
         "job": preemptor,
@@ -230,11 +232,11 @@ def test_a_preemption_is_noted_with_its_victims_and_how_it_ended(story: Story, t
         "places": (Place(node="n1", amounts={"gpu": 2 * GPU}),),
         "rule": "R26",
     }
-    ordered = story.tell(3, "allocator", f.PreemptionOrderedV1(**plan))
+    ordered = story.append_facts(3, "allocator", f.PreemptionOrderedV1(**plan))
     tables.settle(story.books)
     settled = f.PreemptionSettledV1(preemption=name, job=preemptor, victims=1, lost=3, to_signal=4, grace=5, to_release=6)
-    story.tell(7, "preemption", settled)
-    story.tell(8, "allocator", f.NominationEndedV1(preemption=name, job=preemptor, why="timeout"))
+    story.append_facts(7, "preemption", settled)
+    story.append_facts(8, "allocator", f.NominationEndedV1(preemption=name, job=preemptor, why="timeout"))
     tables.settle(story.books)
     assert tables.preemptions == {
         name: {
@@ -257,8 +259,8 @@ def test_a_preemption_is_noted_with_its_victims_and_how_it_ended(story: Story, t
 
 
 def test_what_a_pool_has_is_noted_whenever_it_changes(story: Story, tables: Tables) -> None:
-    story.tell(5, "node.n1", f.NodeStoppedV1(node="n1", at=5 * SECOND))
-    story.tell(6, "governance", f.PoolAppliedV1(author="a.b", pool=Pool(name="hq", selector={"site": "hq"})))
+    story.append_facts(5, "node.n1", f.NodeStoppedV1(node="n1", at=5 * SECOND))
+    story.append_facts(6, "governance", f.PoolAppliedV1(author="a.b", pool=Pool(name="hq", selector={"site": "hq"})))
     gpu = [row for row in tables.settle(story.books).capacity if row.key == "gpu"]
     assert gpu == [
         CapacityRow("hq", "gpu", 1, 0, 0, 0),
@@ -269,7 +271,7 @@ def test_what_a_pool_has_is_noted_whenever_it_changes(story: Story, tables: Tabl
 
 
 def test_every_record_is_copied_byte_for_byte_the_void_ones_too(story: Story, tables: Tables) -> None:
-    story.tell_bytes(SECOND, "node.n1", b"rubbish")
+    story.append_bytes(SECOND, "node.n1", b"rubbish")
     tables.settle(story.books)
     assert [row.payload for row in tables.records] == [message.payload for message in story.messages]
     last = tables.records[-1]
@@ -287,7 +289,7 @@ def test_every_record_is_copied_byte_for_byte_the_void_ones_too(story: Story, ta
 def test_a_reservation_is_noted_only_where_it_changes_and_ends_with_the_policy(story: Story, tables: Tables) -> None:
     story.policy(1, "p", 5, keys={"license/x": 2})
     story.policy(2, "p", 5)
-    story.tell(3, "governance", f.PolicyDeletedV1(author="a.b", tenant="acme", name="p"))
+    story.append_facts(3, "governance", f.PolicyDeletedV1(author="a.b", tenant="acme", name="p"))
     tables.settle(story.books)
     assert [row[1:] for row in tables.reservations] == [
         ("p", "gpu", 3_000, SECOND, 5 * GPU, "p"),
@@ -306,7 +308,7 @@ def test_a_release_known_later_than_the_books_remember_is_a_gap_until_it_is_clos
     story.grant(100, job(3), 1)
     tables.settle(story.books)
     assert story.books.gaps() == []
-    story.end(50, old, told=101)
+    story.end(50, old, reported=101)
     assert {(gap.meter.key, gap.since) for gap in story.books.gaps()} == {("gpu", 50 * SECOND), ("job", 50 * SECOND)}
     assert 50 * SECOND < 100 * SECOND - MEMORY
     tables.settle(story.books)
@@ -315,7 +317,7 @@ def test_a_release_known_later_than_the_books_remember_is_a_gap_until_it_is_clos
     assert tables.usage[lease, "gpu", 50 * SECOND] == LeaseUse(None, 3 * GPU, 0)
 
 
-def tell(story: Story, choices: list[tuple[int, int, int, int]]) -> None:
+def play(story: Story, choices: list[tuple[int, int, int, int]]) -> None:
     """A history out of numbers: what, about which job, how much later, how late known."""
     story.policy(0, "p", 4)
     story.policy(0, "q", 2)
@@ -335,8 +337,8 @@ def tell(story: Story, choices: list[tuple[int, int, int, int]]) -> None:
         else:
             key = sorted(holding)[pick % len(holding)]
             attempt = holding.pop(key)
-            story.end(at - late, key, attempt, told=at, outcome="killed")
-            story.tell(at, "allocator", f.JobRequeuedV1(job=key, attempt=attempt, cause="preempted"))
+            story.end(at - late, key, attempt, reported=at, outcome="killed")
+            story.append_facts(at, "allocator", f.JobRequeuedV1(job=key, attempt=attempt, cause="preempted"))
             if what == 6:
                 story.grant(at, key, 1, attempt + 1)
                 holding[key] = attempt + 1
@@ -350,13 +352,13 @@ CHOICES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99), st.integers(
 def test_the_rows_do_not_depend_on_how_messages_are_bundled_or_where_the_books_are_closed_and_opened_again(
     new_story: Callable[[], Story], new_tables: Callable[[], Tables], choices: list[tuple[int, int, int, int]], cuts: list[int]
 ) -> None:
-    told = new_story()
-    tell(told, choices)
-    whole = new_tables().settle(told.books)
+    played = new_story()
+    play(played, choices)
+    whole = new_tables().settle(played.books)
     story, parts = new_story(), new_tables()
     for message in story.messages:
-        assert message in told.messages[:2]
-    for message in told.messages[2:]:
+        assert message in played.messages[:2]
+    for message in played.messages[2:]:
         story.read(message)
         if message.sequence in cuts:
             parts.settle(story.books)
@@ -376,15 +378,15 @@ def test_a_suspended_job_is_charged_for_no_gpu_until_it_goes_on(
     """R29, R37; from books that were stored meanwhile it comes out the same."""
     story.policy(0, "p", 2)
     key = story.run(0, None, 1, "p", 3)
-    story.tell(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
-    story.tell(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
+    story.append_facts(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
+    story.append_facts(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
     other = new_tables().take(story.books.settle())
     assert gpu_seconds(other, 100) == {"p": (24, 12)}
     books = Books(story.books._state, story.books.position)
     other.restore(books, 0)
 
-    story.tell(50, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
-    story.tell(51, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=51 * SECOND))
+    story.append_facts(50, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
+    story.append_facts(51, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=51 * SECOND))
     assert gpu_seconds(other.take(story.books.settle()), 60) == {"p": (44, 22)}
     story.end(70, key)
     assert gpu_seconds(other.take(story.books.settle()), 100) == {"p": (64, 32)}
@@ -394,14 +396,14 @@ def test_books_reach_to_where_a_suspension_that_took_no_time_is_over(story: Stor
     """R37: nothing that is told ends after the moment up to which is counted."""
     story.policy(0, "p", 2)
     key = story.run(0, None, 1, "p", 3)
-    story.tell(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
-    story.tell(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
-    story.tell(12, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
+    story.append_facts(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
+    story.append_facts(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
+    story.append_facts(12, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
     tables.settle(story.books)
     (suspension,) = tables.suspensions.values()
     assert (suspension.since, suspension.until) == (12 * SECOND, 12 * SECOND + 1)
     assert (story.books._state.now, tables.position.now) == (12 * SECOND, 12 * SECOND + 1)
-    story.tell(12, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=12 * SECOND))
+    story.append_facts(12, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=12 * SECOND))
     assert tables.settle(story.books).position.now == 12 * SECOND + 1
     story.end(40, key)
     assert tables.settle(story.books).position.now == 40 * SECOND
@@ -417,13 +419,13 @@ def test_a_lease_is_charged_from_its_real_start_and_what_it_held_before_is_lost_
         f.LeaseGrantedV1(job=key, attempt=1, rank=rank, node="n1", pool="hq", amounts={"gpu": GPU, "job": 1 - rank})
         for rank in (0, 1)
     ]
-    number = amended.tell(2, "allocator", *facts) * 1_000
+    number = amended.append_facts(2, "allocator", *facts) * 1_000
     amended.start(5, key, rank=0)
     other = new_tables().take(amended.books.settle())
     books = Books(amended.books._state, amended.books.position)
     other.restore(books, 0)
     amended.books = books
-    amended.start(6, key, rank=1, told=7)
+    amended.start(6, key, rank=1, reported=7)
     amended.end(10, key, rank=0)
     amended.end(11, key, rank=1)
     other.take(amended.books.settle())
@@ -441,7 +443,7 @@ def test_a_start_that_never_came_is_not_charged(amended: Story, tables: Tables) 
         key = amended.submit(1, number, "p", 2)
         amended.grant(2, key, 2)
         amended.end(602, key, outcome=outcome, exit_code=None)
-        amended.tell(602, "allocator", f.JobRequeuedV1(job=key, attempt=1, cause="refused"))
+        amended.append_facts(602, "allocator", f.JobRequeuedV1(job=key, attempt=1, cause="refused"))
     tables.settle(amended.books)
     assert tables.usage == {}
     assert lost_by_the_provider(tables) == {"gpu": 3 * 2 * 600 * GPU * SECOND, "job": 3 * 600 * SECOND}
@@ -452,11 +454,11 @@ def requeued_while_suspended(story: Story, tables: Tables, cause: str) -> tuple[
     story.policy(0, "p", 2)
     key = story.run(0, None, 1, "p", 2)
     story.start(0, key)
-    story.tell(4, "node.n1", f.CheckpointRegisteredV1(job=key, attempt=1, uri="file:///c", at=4 * SECOND))
-    story.tell(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
-    story.tell(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
+    story.append_facts(4, "node.n1", f.CheckpointRegisteredV1(job=key, attempt=1, uri="file:///c", at=4 * SECOND))
+    story.append_facts(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
+    story.append_facts(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
     story.end(50, key)
-    story.tell(51, "allocator", f.JobRequeuedV1(job=key, attempt=1, cause=cause))
+    story.append_facts(51, "allocator", f.JobRequeuedV1(job=key, attempt=1, cause=cause))
     assert gpu_seconds(tables.settle(story.books), 100) == {"p": (24, 0)}
     (lease,) = tables.leases.values()
     return lease["lost_from"], lease["lost_until"]
@@ -482,10 +484,10 @@ def test_a_resumption_is_charged_from_when_the_node_says_that_it_runs(amended: S
     amended.policy(0, "p", 2)
     key = amended.run(0, None, 1, "p", 2)
     amended.start(0, key)
-    amended.tell(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
-    amended.tell(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
-    amended.tell(50, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
-    amended.tell(55, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=53 * SECOND))
+    amended.append_facts(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
+    amended.append_facts(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
+    amended.append_facts(50, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
+    amended.append_facts(55, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=53 * SECOND))
     amended.end(60, key)
     assert gpu_seconds(tables.settle(amended.books), 100) == {"p": (38, 0)}
     (suspension,) = tables.suspensions.values()
@@ -495,7 +497,7 @@ def test_a_resumption_is_charged_from_when_the_node_says_that_it_runs(amended: S
 def test_what_was_granted_before_rules_were_amended_stays_charged_from_its_grant(story: Story, tables: Tables) -> None:
     story.policy(0, "p", 4)
     early = story.run(1, None, 1, "p", 1)
-    story.tell(3, "governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
+    story.append_facts(3, "governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]))
     late = story.run(3, None, 2, "p", 1)
     story.start(5, early)
     story.start(5, late)
@@ -508,7 +510,7 @@ def test_what_was_granted_before_rules_were_amended_stays_charged_from_its_grant
 def test_what_ends_while_it_is_suspended_is_charged_until_it_was(story: Story, tables: Tables) -> None:
     story.policy(0, "p", 2)
     key = story.run(0, None, 1, "p", 3)
-    story.tell(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
-    story.tell(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
+    story.append_facts(10, "allocator", f.StopOrderedV1(job=key, attempt=1, ladder=SUSPEND))
+    story.append_facts(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
     story.end(40, key, outcome="killed")
     assert gpu_seconds(tables.settle(story.books), 100) == {"p": (24, 12)}

@@ -187,7 +187,7 @@ def test_many_short_leases_beside_a_long_one_leave_nothing_behind(kept: Kept) ->
 
 
 @dataclass(frozen=True)
-class Told:
+class Event:
     """One thing that becomes known: `late` before now."""
 
     kind: str
@@ -200,9 +200,9 @@ class Told:
     forget: int | None
 
 
-TOLD = st.lists(
+EVENTS = st.lists(
     st.builds(
-        Told,
+        Event,
         st.sampled_from(["begin", "begin", "end", "end", "reserve"]),
         st.integers(0, 12),
         st.integers(1, 5),
@@ -238,14 +238,14 @@ def the_slow_way(leases: dict[int, tuple[int, int | None, int]], reservations: l
 
 
 @settings(max_examples=300, deadline=None)
-@given(TOLD)
-def test_however_things_become_known_the_split_is_that_of_every_instant_and_adds_up(told: list[Told]) -> None:
+@given(EVENTS)
+def test_however_things_become_known_the_split_is_that_of_every_instant_and_adds_up(events: list[Event]) -> None:
     kept = Kept()
     leases: dict[int, tuple[int, int | None, int]] = {}
     reservations: list[Reservation] = []
     written = 0
     now = 20
-    for number, thing in enumerate(told, 1):
+    for number, thing in enumerate(events, 1):
         now += thing.passed
         open_orders = sorted(order for order, (_, ended, _) in leases.items() if ended is None)
         if thing.kind == "begin":

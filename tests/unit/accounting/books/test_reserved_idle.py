@@ -39,7 +39,7 @@ def preempting(story: Story) -> tuple[str, str, str]:
     ordered = f.PreemptionOrderedV1(
         preemption="p1", job=preemptor, pool="hq", cause="reclaim", victims=taken, places=(place(0, 1, 2, 3),), rule="R23"
     )
-    story.tell(10, "allocator", ordered)
+    story.append_facts(10, "allocator", ordered)
     return victims[0], victims[1], preemptor
 
 
@@ -48,7 +48,7 @@ def test_what_is_nominated_is_kept_as_soon_as_it_is_not_held_and_until_the_preem
 ) -> None:  # R27, R37
     first, second, preemptor = preempting(story)
     story.end(14, first)
-    story.end(19, second, told=20)
+    story.end(19, second, reported=20)
     grant(story, 25, preemptor, 0, 1, 2, 3)
     tables.settle(story.books)
     assert idle_rows(tables) == [("high", 10, 14, 2), ("high", 14, 20, 3), ("high", 20, 25, 4)]
@@ -58,7 +58,7 @@ def test_what_is_nominated_is_kept_as_soon_as_it_is_not_held_and_until_the_preem
 
 def test_a_nomination_that_ends_keeps_nothing_more(story: Story, tables: Tables) -> None:  # R27
     _, _, preemptor = preempting(story)
-    story.tell(30, "allocator", f.NominationEndedV1(preemption="p1", job=preemptor, why="it took too long"))
+    story.append_facts(30, "allocator", f.NominationEndedV1(preemption="p1", job=preemptor, why="it took too long"))
     tables.settle(story.books)
     assert idle_rows(tables) == [("high", 10, 30, 2)]
 
@@ -75,12 +75,12 @@ def test_the_new_place_of_a_suspended_job_is_kept_from_the_order_to_move_until_i
     job = amended.submit(1, 1, "low", 1)
     grant(amended, 2, job, 0)
     amended.start(3, job)
-    amended.tell(5, "allocator", stop("preempted", "suspend"))
-    amended.tell(10, "node.n1", f.LeaseSuspendedV1(job=job, attempt=1, at=10 * SECOND))
+    amended.append_facts(5, "allocator", stop("preempted", "suspend"))
+    amended.append_facts(10, "node.n1", f.LeaseSuspendedV1(job=job, attempt=1, at=10 * SECOND))
     moved = f.MoveOrderedV1(job=job, attempt=1, pool="hq", places=(place(1),))
-    amended.tell(20, "allocator", moved, stop("moved", "requeue"))
+    amended.append_facts(20, "allocator", moved, stop("moved", "requeue"))
     amended.end(22, job)
-    amended.tell(23, "allocator", f.JobRequeuedV1(job=job, attempt=1, cause="moved"))
+    amended.append_facts(23, "allocator", f.JobRequeuedV1(job=job, attempt=1, cause="moved"))
     grant(amended, 24, job, 1, attempt=2)
     tables.settle(amended.books)
 
@@ -95,16 +95,16 @@ def test_what_is_kept_for_one_that_has_waited_long_is_what_is_free_of_its_places
     story.policy(0, "low", 0)
     holder, waiter = story.submit(1, 1, "low", 1), story.submit(1, 2, "low", 2)
     grant(story, 2, holder, 0)
-    story.tell(5, "allocator", f.HoldPlacedV1(job=waiter, pool="hq", places=(place(0, 1),)))
+    story.append_facts(5, "allocator", f.HoldPlacedV1(job=waiter, pool="hq", places=(place(0, 1),)))
     story.end(8, holder)
-    story.tell(12, "allocator", f.HoldLiftedV1(job=waiter, pool="hq", why="it is its turn"))
+    story.append_facts(12, "allocator", f.HoldLiftedV1(job=waiter, pool="hq", why="it is its turn"))
     tables.settle(story.books)
     assert idle_rows(tables) == [("low", 5, 8, 1), ("low", 8, 12, 2)]
 
 
 def test_on_a_node_that_is_lost_nothing_is_kept(story: Story, tables: Tables) -> None:
     preempting(story)
-    story.tell(12, "preemption", f.NodeLostV1(node="n1", silent_for=SECOND))
+    story.append_facts(12, "preemption", f.NodeLostV1(node="n1", silent_for=SECOND))
     tables.settle(story.books)
     assert idle_rows(tables) == [("high", 10, 12, 2)]
 
@@ -124,7 +124,7 @@ def test_books_opened_again_go_on_with_what_is_kept(story: Story, tables: Tables
 
 def test_a_key_of_the_pool_is_kept_as_far_as_no_job_in_the_pool_holds_it(story: Story, tables: Tables) -> None:  # R5, R37
     pool = Pool(name="hq", selector={"site": "hq"}, capacity={"license/abaqus": 3})
-    story.tell(0, "governance", f.PoolAppliedV1(author="a.b", pool=pool))
+    story.append_facts(0, "governance", f.PoolAppliedV1(author="a.b", pool=pool))
     story.policy(0, "low", 0)
     holder, waiter, later = (story.submit(1, number, "low", 1) for number in (1, 2, 3))
     held = f.LeaseGrantedV1(
@@ -135,16 +135,16 @@ def test_a_key_of_the_pool_is_kept_as_far_as_no_job_in_the_pool_holds_it(story: 
         devices=place(9).devices,
         amounts={"gpu": GPU, "license/abaqus": 2, "job": 1},
     )
-    story.tell(2, "allocator", held)
+    story.append_facts(2, "allocator", held)
     for at, key, gpu in ((5, waiter, 0), (6, later, 1)):
         amounts = {"gpu": GPU, "license/abaqus": 2, "job": 1}
         places = (Place(node="n1", devices=place(gpu).devices, amounts=amounts),)
-        story.tell(at, "allocator", f.HoldPlacedV1(job=key, pool="hq", places=places))
+        story.append_facts(at, "allocator", f.HoldPlacedV1(job=key, pool="hq", places=places))
     tables.settle(story.books)
     story.books = Books(story.ledger.state, tables.position)
     tables.restore(story.books, 0)
     story.end(8, holder)
-    story.tell(12, "allocator", f.HoldLiftedV1(job=waiter, pool="hq", why="it is its turn"))
+    story.append_facts(12, "allocator", f.HoldLiftedV1(job=waiter, pool="hq", why="it is its turn"))
     tables.settle(story.books)
     rows = sorted(row for row in tables.kept.values() if row.key == "license/abaqus")
     second = [(row.job, row.since // SECOND, None if row.until is None else row.until // SECOND, row.units) for row in rows]

@@ -35,7 +35,7 @@ def test_own_rates_go_before_the_pools_and_reserved_is_on_demand_where_nothing_i
 
 def price(story: Story, at: float, **prices: str) -> int:
     pool = Pool(name="hq", selector={"site": "hq"}, price=prices)
-    return story.tell(at, "governance", f.PoolAppliedV1(author="a.b", pool=pool)) * 1_000
+    return story.append_facts(at, "governance", f.PoolAppliedV1(author="a.b", pool=pool)) * 1_000
 
 
 def test_use_keeps_the_price_of_its_time_and_is_split_where_that_changes(story: Story, tables: Tables) -> None:
@@ -55,8 +55,11 @@ def test_use_keeps_the_price_of_its_time_and_is_split_where_that_changes(story: 
 def test_a_tenant_gets_rates_of_its_own_from_when_they_are_stated_on(story: Story, tables: Tables) -> None:
     price(story, 1, gpu="2")
     share = Share(pool="hq", price={"gpu": "1"})
-    own = story.tell(5, "governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", shares=(share,)))) * 1_000
-    gone = story.tell(9, "governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme"))) * 1_000
+    own = (
+        story.append_facts(5, "governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme", shares=(share,))))
+        * 1_000
+    )
+    gone = story.append_facts(9, "governance", f.TenantAppliedV1(author="a.b", tenant=Tenant(name="acme"))) * 1_000
     tables.settle(story.books)
     assert [(row.tariff, row.tenant, row.since) for row in tables.tariffs][1:] == [
         (own, "acme", 5 * SECOND),

@@ -145,7 +145,7 @@ class Played:
         self.found = loads()
         self.held: list[tuple[int, int | None, str, int, str]] = []
         """(since, until, lease, units, device), in seconds."""
-        self.heard: list[tuple[int, dict[str, tuple[int | None, bool]], dict[str, int]]] = []
+        self.samples: list[tuple[int, dict[str, tuple[int | None, bool]], dict[str, int]]] = []
         self.at = self.number = 0
         while self.at < 400:
             self.at += self.chance.choice((1, 4, 5, 5, 5, 6, 20, 45))
@@ -172,16 +172,16 @@ class Played:
             for _, until, lease, *_ in self.held
             if until is None and self.chance.random() < 0.7
         }
-        self.heard.append((self.at, devices, own))
-        told = [DeviceSample(device=name, busy=busy, idle=idle) for name, (busy, idle) in devices.items()]
+        self.samples.append((self.at, devices, own))
+        device_samples = [DeviceSample(device=name, busy=busy, idle=idle) for name, (busy, idle) in devices.items()]
         leases = tuple(LeaseSample(lease=lease, busy=busy) for lease, busy in own.items())
-        enter(self.found, self.story, self.at, *told, leases=leases)
+        enter(self.found, self.story, self.at, *device_samples, leases=leases)
 
 
 def recounted(played: Played) -> dict[tuple[int, str, str], list[int]]:
     """(held, measured, busy, idle_held) by minute, device and lease, added up second by second."""
     sums: defaultdict[tuple[int, str, str], list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for (before, *_), (at, devices, own) in pairwise(played.heard):
+    for (before, *_), (at, devices, own) in pairwise(played.samples):
         there = [one for one in played.held if one[0] <= at and (one[1] is None or one[1] > at)]
         for since, _, lease, units, device in there:
             busy, idle = devices[device]

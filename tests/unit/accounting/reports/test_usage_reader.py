@@ -44,8 +44,8 @@ class Asked:
                 "leases.granted_at AS since": "provider_lost",
                 "wait.since": "waited",
             }
-            told = next(name for mark, name in tables.items() if mark in sql)
-            self.intervals.setdefault(told, []).append(more[0])
+            table = next(name for mark, name in tables.items() if mark in sql)
+            self.intervals.setdefault(table, []).append(more[0])
         return self._rows
 
 
@@ -99,13 +99,13 @@ async def test_what_is_asked_of_some_jobs_names_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("span", "only", "told"), [(LONG, None, "off"), (LONG - 1, None, "on"), (LONG, ["a.b.c"], "on"), (HOUR, None, "on")]
+    ("span", "only", "setting"), [(LONG, None, "off"), (LONG - 1, None, "on"), (LONG, ["a.b.c"], "on"), (HOUR, None, "on")]
 )
-async def test_the_jobs_of_a_long_time_are_not_looked_up_one_by_one(span: int, only: list[str] | None, told: str) -> None:
+async def test_the_jobs_of_a_long_time_are_not_looked_up_one_by_one(span: int, only: list[str] | None, setting: str) -> None:
     connection = Asked()
     reader = UsageReader(connection, "", ("label:project",), [0, span], only)
     assert await reader.jobs() == {}
-    assert connection.plans == [f"SET LOCAL enable_nestloop = {told}"]
+    assert connection.plans == [f"SET LOCAL enable_nestloop = {setting}"]
 
 
 async def test_what_pending_jobs_asked_for_is_taken_apart() -> None:

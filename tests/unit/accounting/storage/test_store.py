@@ -72,14 +72,14 @@ async def test_nothing_is_read_from_books_that_have_moved_meanwhile() -> None:
 
 
 async def test_how_much_there_is_is_told_of_what_is_asked_for_together() -> None:
-    told: list[str] = []
+    executed: list[str] = []
 
     async def execute(sql: str) -> None:
-        told.append(sql)
+        executed.append(sql)
 
     await store.survey(SimpleNamespace(execute=execute))  # type: ignore[arg-type]
     asked = ["jobs", "attempts", "leases", "usage", "suspensions", "unserved", "kept", "hours", "node_hours", "days"]
-    assert told == [f"ANALYZE {', '.join('headrace.' + table for table in asked)}"]
+    assert executed == [f"ANALYZE {', '.join('headrace.' + table for table in asked)}"]
 
 
 async def test_what_has_been_written_already_is_not_written_again() -> None:

@@ -29,8 +29,12 @@ def test_its_months_are_shown(archive, capsys):
     ]
     assert lines[-1] == f"{archive}; purged from the stream: nothing"
     assert main(["archive", "status", "--archive", str(archive), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["through"], told["purged"], [month["month"] for month in told["months"]]) == (2, 0, ["2026-10", "2026-11"])
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["through"], printed["purged"], [month["month"] for month in printed["months"]]) == (
+        2,
+        0,
+        ["2026-10", "2026-11"],
+    )
 
 
 def test_without_one_the_way_to_one_is_shown(tmp_path, capsys):

@@ -16,7 +16,7 @@ JOB = "acme.alice.01jd3v8k5w2m4x6z8b0c2e4g6h"
 
 
 def line(sequence, **more):
-    said = {
+    fields = {
         "by": "allocator",
         "type": "lease.granted.v1",
         "about": JOB,
@@ -24,7 +24,7 @@ def line(sequence, **more):
         "rule": "R15",
         "as_of": sequence - 1,
     }
-    return AuditLine(sequence=sequence, place=2, at=AT, **(said | more))
+    return AuditLine(sequence=sequence, place=2, at=AT, **(fields | more))
 
 
 def test_it_asks_until_there_is_no_more_and_keeps_nothing(headrace):
@@ -35,7 +35,7 @@ def test_it_asks_until_there_is_no_more_and_keeps_nothing(headrace):
     request = AuditRequest(
         since=parse_time("2026-11-21"), user="alice", node="n1", kinds=("lease", "job.ended"), limit=audit.PAGE
     )
-    assert ran.said == [("audit_lines", (request,), {"all_tenants": True})]
+    assert ran.calls == [("audit_lines", (request,), {"all_tenants": True})]
     assert ran.out.splitlines() == [
         f"{local(AT)}  3.2        allocator    R15  alice.01jd3v8k5w2m4x6z8b0c2e4g6h: attempt 1 granted",
         f"{local(AT)}  7.2        allocator    -    alice.01jd3v8k5w2m4x6z8b0c2e4g6h: attempt 1 granted",
@@ -44,22 +44,22 @@ def test_it_asks_until_there_is_no_more_and_keeps_nothing(headrace):
 
 def test_programs_get_an_object_a_line_with_what_it_was_decided_on(headrace):
     ran = headrace("audit log --json", audit_lines=AuditAnswer(through=9, lines=(line(3, fact={"job": JOB}), line(4))))
-    told = [json.loads(row) for row in ran.out.splitlines()]
-    assert [row["sequence"] for row in told] == [3, 4]
-    assert (told[0]["as_of"], told[0]["rule"], told[0]["fact"]) == (2, "R15", {"job": JOB})
+    printed = [json.loads(row) for row in ran.out.splitlines()]
+    assert [row["sequence"] for row in printed] == [3, 4]
+    assert (printed[0]["as_of"], printed[0]["rule"], printed[0]["fact"]) == (2, "R15", {"job": JOB})
 
 
 def test_causes_are_named_as_lines_are(headrace):
     answer = AuditAnswer(through=9, lines=(line(3), line(4, because=("3.2",))))
     ran = headrace("audit log --causes 4.2", audit_lines=answer)
-    assert ran.said[0][1][0] == AuditRequest(causes="4.2", limit=audit.PAGE)
+    assert ran.calls[0][1][0] == AuditRequest(causes="4.2", limit=audit.PAGE)
     assert ran.out.splitlines()[1].endswith("attempt 1 granted  (because of 3.2)")
 
 
 def test_no_more_than_asked_for_is_shown(headrace):
     answer = AuditAnswer(through=9, lines=(line(3), line(4), line(5)), next=6)
     ran = headrace("audit log --limit 2", audit_lines=answer)
-    assert (len(ran.out.splitlines()), len(ran.said)) == (2, 1)
+    assert (len(ran.out.splitlines()), len(ran.calls)) == (2, 1)
 
 
 def test_what_others_have_written_does_not_move_the_cursor(headrace):

@@ -56,7 +56,7 @@ REST = PastView(sequence=7, now=AT, tip=9, jobs=(WAITED,))
 
 def test_the_state_is_printed_as_tables_whole(headrace):
     ran = headrace("audit replay --at 2026-11-21T08:00:00Z", state=[VIEW, REST])
-    assert ran.said == [("state", (LedgerPoint(at=AT),), {"all_tenants": False})]
+    assert ran.calls == [("state", (LedgerPoint(at=AT),), {"all_tenants": False})]
     lines = [" ".join(line.split()) for line in ran.out.splitlines()]
     assert lines[0] == f"Behind record 7, {local(AT)}; the ledger goes on to record 9"
     assert "policy acme/dev 3 request: {gpu: 4}" in lines
@@ -67,7 +67,7 @@ def test_the_state_is_printed_as_tables_whole(headrace):
 
 def test_programs_get_one_object(headrace):
     ran = headrace("audit replay --all-tenants --json", state=[VIEW, REST])
-    assert ran.said == [("state", (LedgerPoint(),), {"all_tenants": True})]
+    assert ran.calls == [("state", (LedgerPoint(),), {"all_tenants": True})]
     whole = json.loads(ran.out)
     assert (whole["sequence"], whole["now"], whole["next"]) == (7, "2026-11-21T08:00:00.000Z", "")
     assert [job["job"] for job in whole["jobs"]] == [ALICE, BOB]
@@ -89,7 +89,7 @@ def test_a_difference_is_a_line_for_each_object_and_job(headrace):
     found = DiffView(before=3, before_now=AT, after=7, after_now=AT, changes=changes, more=2)
     ran = headrace("audit diff 3 7", diff=found)
     request = DiffRequest(before=LedgerPoint(sequence=3), after=LedgerPoint(sequence=7))
-    assert ran.said == [("diff", (request,), {"all_tenants": False})]
+    assert ran.calls == [("diff", (request,), {"all_tenants": False})]
     assert ran.out.splitlines() == [
         f"From record 3, {local(AT)}, to record 7, {local(AT)}",
         "~ policy acme/dev  limit.gpu: 4 -> 8, group: - -> ops",
@@ -102,7 +102,7 @@ def test_a_difference_is_a_line_for_each_object_and_job(headrace):
 def test_no_difference_is_said(headrace):
     ran = headrace("audit diff 3 --all-tenants", diff=DiffView(before=3, before_now=AT, after=7, after_now=AT))
     assert ran.out == f"From record 3, {local(AT)}, to record 7, {local(AT)}: nothing is otherwise.\n"
-    assert ran.said[0][2] == {"all_tenants": True}
+    assert ran.calls[0][2] == {"all_tenants": True}
 
 
 @pytest.mark.parametrize(("text", "says"), [("0", "records are numbered from 1"), ("soon", "invalid time 'soon'")])

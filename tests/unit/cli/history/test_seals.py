@@ -48,8 +48,8 @@ def test_they_are_listed(headrace, made, sealed):
 
 
 def test_programs_get_them_whole(headrace, made, sealed):
-    told = json.loads(headrace("audit seals --json", records=sealed).out)
-    assert [(seal["first"], seal["signature"]) for seal in told] == [(seal.first, seal.signature) for seal in made]
+    printed = json.loads(headrace("audit seals --json", records=sealed).out)
+    assert [(seal["first"], seal["signature"]) for seal in printed] == [(seal.first, seal.signature) for seal in made]
 
 
 def test_they_are_written_as_verify_reads_them(headrace, made, sealed, tmp_path):

@@ -42,7 +42,7 @@ def test_a_whole_ledger_is_read_page_by_page_and_nothing_is_found(headrace, ledg
     assert ran.out.splitlines()[0] == f"records    {len(ledger)} read, through record {len(ledger)}"
     assert ran.out.splitlines()[1] == "seals      none: nothing holds records of nodes, and the last one of each service"
     assert ran.out.splitlines()[-1] == "Nothing found."
-    assert {call[0] for call in ran.said} == {"records"}
+    assert {call[0] for call in ran.calls} == {"records"}
 
 
 def test_a_finding_is_shown_and_fails(headrace, ledger, another_place):

@@ -31,13 +31,13 @@ MADE = TokenAnswer(token="aaa.bbb.ccc", id="t1", expires_at=5)
 def test_a_token_is_asked_for_as_typed_and_printed_alone(headrace, line, request_):
     ran = headrace(f"token create {line}", create_token=MADE)
     assert (ran.code, ran.out) == (0, "aaa.bbb.ccc\n")
-    assert ran.said == [("create_token", (request_,), {})]
+    assert ran.calls == [("create_token", (request_,), {})]
 
 
 def test_who_may_not_see_all_tokens_is_shown_those_of_their_tenant(headrace):
     denied = Refused("NOT_ALLOWED", "you may not do this here")
     ran = headrace("token list", tokens=[denied, TokensAnswer()])
-    assert ran.said == [("tokens", ("",), {}), ("tokens", ("default",), {})]
+    assert ran.calls == [("tokens", ("",), {}), ("tokens", ("default",), {})]
     assert headrace("token list --tenant acme", tokens=denied)[:3] == (1, "", "headrace: you may not do this here\n")
 
 
@@ -55,7 +55,7 @@ def test_tokens_are_listed(headrace):
         id="t1", role="user", tenant="acme", handle="ann", author="a.b", created_at=1_000_000, expires_at=2_000_000
     )
     ran = headrace("token list --tenant acme", tokens=TokensAnswer(tokens=(view,)))
-    assert ran.said == [("tokens", ("acme",), {})]
+    assert ran.calls == [("tokens", ("acme",), {})]
     assert ran.out.splitlines()[0].split() == ["ID", "ROLE", "TENANT", "NAME", "BY", "MADE", "EXPIRES"]
     assert ran.out.splitlines()[1].split()[:5] == ["t1", "user", "acme", "ann", "a.b"]
     assert headrace("token list", tokens=TokensAnswer()).out == "No tokens; `headrace token create` makes one.\n"
@@ -74,7 +74,7 @@ def test_a_token_or_all_of_a_bearer_are_revoked(headrace, line, request_):
     answer = ApplyAnswer(changes=(Change(kind="token", name="t1", action="delete"),), applied=True)
     ran = headrace(f"token revoke {line}", revoke=answer)
     assert (ran.code, ran.out) == (0, "t1 is revoked\n")
-    assert ran.said == [("revoke", (request_,), {})]
+    assert ran.calls == [("revoke", (request_,), {})]
 
 
 def test_a_token_that_was_revoked_before_is_said_to_be(headrace):
@@ -84,5 +84,5 @@ def test_a_token_that_was_revoked_before_is_said_to_be(headrace):
 
 def test_nothing_is_revoked_where_nothing_is_named(headrace):
     ran = headrace("token revoke")
-    assert (ran.code, ran.said) == (1, [])
+    assert (ran.code, ran.calls) == (1, [])
     assert "name a token by its id" in ran.err

@@ -24,7 +24,7 @@ def view(state, user="alice", job_id=ID):
 
 def cancelled(ran):
     """What was asked to be cancelled, request by request."""
-    return [args for what, args, _ in ran.said if what == "cancel_many"]
+    return [args for what, args, _ in ran.calls if what == "cancel_many"]
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_jobs_are_selected_by_what_they_were_submitted_with_and_counted_before_t
     ran = headrace(line, jobs=found, cancel_many=None)
     what = "3 jobs (2 pending, 1 running)"
     assert ran[:3] == (0, f"{what} will be cancelled. Go on? [y/N] {what} will end\n", "")
-    assert ran.said[0] == (
+    assert ran.calls[0] == (
         "jobs",
         (),
         {
@@ -97,7 +97,7 @@ def test_jobs_are_selected_by_what_they_were_submitted_with_and_counted_before_t
 def test_those_of_who_asks_are_meant_unless_another_is_named(headrace, flags, states, user):
     ran = headrace(f"cancel {flags}", jobs=(view("pending"),), cancel_many=None)
     assert ran[:3] == (0, "1 job (1 pending) will end\n", "")
-    asked = ran.said[0][2]
+    asked = ran.calls[0][2]
     assert (asked["states"], asked["user"]) == (states, user)
 
 
@@ -145,7 +145,7 @@ def test_of_more_than_one_request_holds_those_that_wait_come_first_as_they_stand
 def test_a_job_is_cancelled_by_its_name_if_one_of_that_name_has_not_ended(headrace):
     ran = headrace("cancel train", jobs=(view("running"),), judged=view("running"), cancel_many=None)
     assert ran[:3] == (0, f"{ID} will end\n", "")
-    assert ran.said[0] == ("jobs", (), {"states": UNENDED, "user": "alice", "name": "train"})
+    assert ran.calls[0] == ("jobs", (), {"states": UNENDED, "user": "alice", "name": "train"})
     assert cancelled(ran) == [([KEY], "")]
 
 

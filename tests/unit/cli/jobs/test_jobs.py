@@ -30,8 +30,8 @@ def _fast(monkeypatch):
 
 
 def view(state, *attempts, **more):
-    said = {"id": ID, "job": KEY, "tenant": "acme", "user": "alice", "name": "train", "queue": "ai-dev/half"}
-    return JobView(**(said | more), state=state, request={"gpu": 63_000}, attempts=attempts)
+    fields = {"id": ID, "job": KEY, "tenant": "acme", "user": "alice", "name": "train", "queue": "ai-dev/half"}
+    return JobView(**(fields | more), state=state, request={"gpu": 63_000}, attempts=attempts)
 
 
 def attempt(number, **more):
@@ -70,7 +70,7 @@ def test_the_list_is_filtered_where_it_is_made(headrace):
         "labels": {"run": "7"},
         "since": 0,
     }
-    assert ran.said == [("jobs", (), asked)]
+    assert ran.calls == [("jobs", (), asked)]
     assert ran.err == "The newest 1; --limit shows more.\n"
 
 
@@ -128,7 +128,7 @@ def test_a_job_is_its_fields_its_attempts_and_its_story(headrace):
     )
     ran = headrace(f"job {ID}", job=done, facts=story)
     assert (ran.code, ran.err) == (0, "")
-    details, attempts, told = ran.out.split("\n\n")
+    details, attempts, facts = ran.out.split("\n\n")
     assert details.splitlines() == [
         f"job          {ID}",
         "name         train",
@@ -147,13 +147,13 @@ def test_a_job_is_its_fields_its_attempts_and_its_story(headrace):
         "      1  onprem  gpu01  gpu0           preempted",
         "      2  onprem  gpu01  gpu0        0",
     ]
-    assert told.splitlines() == ["BY         WHAT      RULE", "admission  admitted  R13"]
+    assert facts.splitlines() == ["BY         WHAT      RULE", "admission  admitted  R13"]
 
 
 def test_a_job_for_programs_is_one_object(headrace):
     ran = headrace(f"job {ID} --json", job=view("pending"), facts=())
-    told = json.loads(ran.out)
-    assert (told["job"]["id"], told["job"]["request"], told["facts"]) == (ID, {"gpu": "0.5"}, [])
+    printed = json.loads(ran.out)
+    assert (printed["job"]["id"], printed["job"]["request"], printed["facts"]) == (ID, {"gpu": "0.5"}, [])
 
 
 def test_why_tells_the_reason_the_blockers_and_the_place_in_line(headrace):
@@ -166,7 +166,7 @@ def test_why_tells_the_reason_the_blockers_and_the_place_in_line(headrace):
         "in the way     r-1, r-2",
         "place in line  2",
     ]
-    assert ran.said == [("why", (ID,), {"sequence": 0, "at": 0})]
+    assert ran.calls == [("why", (ID,), {"sequence": 0, "at": 0})]
     assert json.loads(headrace(f"why {ID} --json", why=because).out)["blockers"] == ["r-1", "r-2"]
 
 
@@ -176,14 +176,14 @@ def test_why_tells_the_reason_the_blockers_and_the_place_in_line(headrace):
 )
 def test_why_it_waited_then_is_asked_by_a_record_or_a_moment(headrace, written, asked):
     because = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9")
-    assert headrace(f"why {ID} --at {written}", why=because).said == [("why", (ID,), asked)]
+    assert headrace(f"why {ID} --at {written}", why=because).calls == [("why", (ID,), asked)]
 
 
 def test_logs_are_printed_to_their_present_end(headrace):
     pieces = [LogsAnswer(data="one\n", next_offset=4), LogsAnswer(data="two", next_offset=7), LogsAnswer(next_offset=7)]
     ran = headrace(f"logs {ID} --attempt 2 --rank 1", logs=pieces)
     assert ran[:3] == (0, "one\ntwo", "")
-    assert [(call[1], call[2]) for call in ran.said] == [
+    assert [(call[1], call[2]) for call in ran.calls] == [
         ((ID,), {"offset": offset, "attempt": 2, "rank": 1}) for offset in (0, 4, 7)
     ]
 
@@ -237,7 +237,7 @@ def test_following_outlives_a_node_that_is_away(headrace):
 def test_a_requeue_is_a_request_about_what_runs_or_is_suspended(headrace, state):
     ran = headrace(["requeue", ID, "--reason", "slow node"], judged=view(state), requeue=None)
     assert ran[:3] == (0, f"{ID} will leave by its ladder and wait again\n", "")
-    assert ran.said[1] == ("requeue", (KEY, "slow node"), {})
+    assert ran.calls[1] == ("requeue", (KEY, "slow node"), {})
 
 
 def test_what_waits_or_has_ended_cannot_be_requeued_and_is_told_what_to_do(headrace):
@@ -264,12 +264,12 @@ def test_a_requeue_by_filters_says_how_many_and_needs_a_yes(headrace):
     assert headrace("requeue --name sweep-*", jobs=found)[:3] == (1, "", asked)
     ran = headrace("requeue --name sweep-* --yes", jobs=found, judged=view("running"), requeue=None)
     assert ran[:3] == (0, 2 * f"{ID} will leave by its ladder and wait again\n", "")
-    assert ran.said[0][2]["states"] == ("running", "preempting", "suspended")
+    assert ran.calls[0][2]["states"] == ("running", "preempting", "suspended")
     assert headrace("requeue --name x", jobs=())[:3] == (0, "No such jobs.\n", "")
 
 
 def test_an_operators_force_is_handed_to_governance_as_it_was_given(headrace):
     ran = headrace(["preempt", ID, "--force", "--reason", "the demo"], preempt=ApplyAnswer(changes=(), applied=True))
     request = ForceRequest(job=ID, force=True, reason="the demo")
-    assert ran.said == [("preempt", (request,), {})]
+    assert ran.calls == [("preempt", (request,), {})]
     assert ran.out == f"{ID} is told to stop\n"

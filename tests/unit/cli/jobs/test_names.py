@@ -15,7 +15,7 @@ def view(job_id=ID, user="alice", state="running"):
 
 def asked(ran):
     """The questions about jobs, and which job was looked at."""
-    return [kwargs for what, _, kwargs in ran.said if what == "jobs"], [args for what, args, _ in ran.said if what == "job"]
+    return [kwargs for what, _, kwargs in ran.calls if what == "jobs"], [args for what, args, _ in ran.calls if what == "job"]
 
 
 def test_last_is_the_newest_job_of_who_asks(headrace):

@@ -29,7 +29,7 @@ def view(state, job=JOB, **more):
 
 def submitted(ran):
     """(queue, submissions) of what was submitted."""
-    ((_, (queue, submissions), _),) = [call for call in ran.said if call[0] == "submit_many"]
+    ((_, (queue, submissions), _),) = [call for call in ran.calls if call[0] == "submit_many"]
     return queue, submissions
 
 
@@ -38,7 +38,7 @@ def test_a_submit_prints_the_id_and_is_done_when_it_was_admitted(headrace):
     assert ran[:3] == (0, f"{ID}\n", "")
     queue, (submission,) = submitted(ran)
     assert (queue, submission.command) == ("ai-dev/half", ("python", "train.py", "--epochs", "3"))
-    assert ran.said[1] == ("judged", (JOB,), {})
+    assert ran.calls[1] == ("judged", (JOB,), {})
 
 
 def test_a_judgement_that_does_not_come_is_waited_for_a_moment_only(headrace):
@@ -64,12 +64,12 @@ def test_of_several_the_last_is_told_and_where_the_others_are(headrace):
 def test_bytes_that_are_not_utf_8_are_told_by_their_field(headrace, monkeypatch):
     monkeypatch.setenv("CAFE", "caf\udce9")
     why = "this is not UTF-8; write it as UTF-8, or keep such bytes in a file that the job reads"
-    for said, field in (
+    for options, field in (
         (["--name", "caf\udce9"], "name"),
         (["--env", "CAFE"], "env.CAFE"),
         (["--label", "a=\udce9"], "labels.a"),
     ):
-        ran = headrace(["submit", "--queue", "a/b", *said, "--", "true"])
+        ran = headrace(["submit", "--queue", "a/b", *options, "--", "true"])
         assert ran[:3] == (1, "", f"headrace: {field}: {why}\n")
     assert headrace(["submit", "--queue", "a/b", "--", "caf\udce9"])[:3] == (1, "", f"headrace: command: {why}\n")
 
@@ -148,7 +148,7 @@ def test_a_callback_with_shell_syntax_in_it_is_run_by_a_shell(headrace, command,
 )
 def test_numbers_out_of_bounds_are_one_line(headrace, option, complaint):
     ran = headrace(f"submit --queue a/b {option} -- true")
-    assert (ran.code, ran.out, ran.said, ran.err.count("\n")) == (2, "", [], 1)
+    assert (ran.code, ran.out, ran.calls, ran.err.count("\n")) == (2, "", [], 1)
     assert ran.err.startswith(f"headrace submit: {complaint}")
 
 
@@ -168,7 +168,7 @@ def test_many_jobs_are_made_and_sent_a_part_at_a_time(headrace, monkeypatch):
     sizes, answer = submit_some(monkeypatch, 2)
     ran = headrace("submit --queue a/b --name r --count 5 -- true", submit_many=answer, judged=None)
     assert (ran.code, ran.err, sizes, len(set(ran.out.split()))) == (0, "", [2, 2, 1], 5)
-    assert [job.name for call in ran.said if call[0] == "submit_many" for job in call[1][1]] == [f"r-{n}" for n in range(1, 6)]
+    assert [job.name for call in ran.calls if call[0] == "submit_many" for job in call[1][1]] == [f"r-{n}" for n in range(1, 6)]
 
 
 def test_an_error_in_the_middle_says_how_many_are_submitted(headrace, monkeypatch):
@@ -194,14 +194,17 @@ def test_an_interrupt_in_the_middle_says_how_many_are_submitted_and_how_to_end_t
         return TWO
 
     ran = headrace("submit --queue a/b --name r --count 6 -- true", submit_many=[interrupted, TWO])
-    said = "headrace: interrupted: 2 of 6 jobs are known to be submitted, and up to 2 more may be; `headrace cancel --name 'r-*'` ends them"
-    assert (ran.code, ran.out, ran.err) == (130, f"{ID}\n{OTHER}\n", f"{said}\n")
+    message = (
+        "headrace: interrupted: 2 of 6 jobs are known to be submitted, and up to 2 more may be; "
+        "`headrace cancel --name 'r-*'` ends them"
+    )
+    assert (ran.code, ran.out, ran.err) == (130, f"{ID}\n{OTHER}\n", f"{message}\n")
 
 
 def test_a_dependency_may_be_named(headrace):
     train = view("running", job=JOB)
     ran = headrace("submit --queue a/b --after train:any --after last -- true", jobs=(train,), submit_many=(JOB,), judged=None)
-    ((_, (_, (submission,)), _),) = [call for call in ran.said if call[0] == "submit_many"]
+    ((_, (_, (submission,)), _),) = [call for call in ran.calls if call[0] == "submit_many"]
     assert submission.after == (After(job=ID, when="any"), After(job=ID, when="ok"))
     unknown = headrace("submit --queue a/b --after yesterday -- true", jobs=())
     why = "job: no job has the id or the name 'yesterday'; `headrace jobs` lists them"
@@ -234,7 +237,7 @@ def test_several_of_the_same_are_numbered(headrace):
 )
 def test_what_cannot_be_submitted_is_told_and_nothing_is(headrace, line, complaint):
     ran = headrace(line)
-    assert (ran.code, ran.out, ran.said) == (1, "", [])
+    assert (ran.code, ran.out, ran.calls) == (1, "", [])
     assert ran.err.startswith(f"headrace: {complaint}")
     assert ran.err.count("\n") == 1
 
@@ -319,8 +322,8 @@ def test_a_job_starts_in_a_directory_of_its_own_if_its_account_may_not_enter_thi
 
 def test_json_tells_ids_and_what_became_of_them(headrace):
     ran = headrace("submit --queue a/b --wait --json -- true", submit_many=(JOB,), wait=view("succeeded", exit_code=0))
-    (told,) = json.loads(ran.out)
-    assert (told["id"], told["job"], told["view"]["state"]) == (ID, JOB.key, "succeeded")
+    (printed,) = json.loads(ran.out)
+    assert (printed["id"], printed["job"], printed["view"]["state"]) == (ID, JOB.key, "succeeded")
 
 
 def test_a_bus_that_is_away_is_one_line(headrace):

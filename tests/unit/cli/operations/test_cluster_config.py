@@ -13,7 +13,7 @@ from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.cli.main import main
 from headrace.cli.operations import cluster_config
 
-SAID = ("--nats", "nats://127.0.0.1:4222", "--postgres", "postgresql://db/headrace")
+SERVERS = ("--nats", "nats://127.0.0.1:4222", "--postgres", "postgresql://db/headrace")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def run(capsys, tmp_path):
 
 
 def test_it_tells_what_it_wrote_and_what_comes_next(run, tmp_path):
-    code, out, err = run("write", *SAID)
+    code, out, err = run("write", *SERVERS)
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert f"{tmp_path}/data/env/allocator@1.env" in lines
@@ -39,13 +39,13 @@ def test_the_first_time_it_asks_for_what_it_has_to_know_and_later_for_nothing(ru
         "",
         "headrace: --nats and --postgres: say where it is; `headrace config write --help` shows how\n",
     )
-    assert run("write", *SAID)[0] == 0
+    assert run("write", *SERVERS)[0] == 0
     assert run("write", "--listen", "127.0.0.1:9000")[0] == 0
     assert '"port_value": 9000' in run("envoy")[1]
 
 
 def test_a_server_is_printed_by_its_name(run, tmp_path):
-    run("write", *SAID)
+    run("write", *SERVERS)
     assert run("nats")[1] == (tmp_path / "data/nats/headrace-1.conf").read_text()
     assert run("nats", "other") == (1, "", "headrace: other: unknown server; choose one of headrace-1\n")
 
@@ -86,7 +86,7 @@ def test_a_server_that_refuses_is_one_line(run, monkeypatch):
         raise LogRefused("NATS does not let 'operator' in")
 
     monkeypatch.setattr(cluster_config, "connect", connect)
-    run("write", *SAID)
+    run("write", *SERVERS)
     assert run("streams") == (1, "", "headrace: NATS does not let 'operator' in\n")
 
 
@@ -96,7 +96,7 @@ def test_servers_that_are_not_there_are_named_with_what_starts_them(run, monkeyp
 
     monkeypatch.setattr(cluster_config, "connect", connect)
     monkeypatch.setattr(cluster_config, "PATIENCE", 0)
-    run("write", *SAID)
+    run("write", *SERVERS)
     assert run("streams") == (
         1,
         "",
@@ -136,9 +136,9 @@ def test_everything_that_pods_need_is_one_secret_and_the_key_of_the_authority_is
     run("write", "--nats", "tls://hr-nats-0.hr-nats", "--postgres", "postgresql://db/headrace", "--dev-ca", *place)
     code, out, err = run("secret", "hr-config")
     assert (code, err) == (0, "")
-    said = json.loads(out)
-    assert (said["kind"], said["metadata"]) == ("Secret", {"name": "hr-config"})
-    files = {key: base64.b64decode(text) for key, text in said["data"].items()}
+    secret = json.loads(out)
+    assert (secret["kind"], secret["metadata"]) == ("Secret", {"name": "hr-config"})
+    files = {key: base64.b64decode(text) for key, text in secret["data"].items()}
     data = tmp_path / "data"
     assert files["env__allocator.1.env"] == (data / "env/allocator@1.env").read_bytes()
     assert files["nats__headrace-1.conf"] == (data / "nats/headrace-1.conf").read_bytes()
@@ -150,5 +150,5 @@ def test_everything_that_pods_need_is_one_secret_and_the_key_of_the_authority_is
 
 def test_a_secret_with_a_malformed_name_or_of_nothing_is_refused(run):
     assert run("secret")[0] == 1
-    run("write", *SAID)
+    run("write", *SERVERS)
     assert run("secret", "Hr_config")[2] == "headrace: invalid name 'Hr_config': use 1-253 of a-z, 0-9, '-' and '.'\n"

@@ -72,7 +72,7 @@ def test_a_token_comes_from_a_file_or_standard_input(context, monkeypatch, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "told"),
+    ("line", "code", "message"),
     [
         ("add local --server https://a", 2, "invalid name 'local'"),
         ("add A --server https://a", 2, "invalid name 'A'"),
@@ -81,6 +81,6 @@ def test_a_token_comes_from_a_file_or_standard_input(context, monkeypatch, tmp_p
         ("use nowhere", 1, "unknown context 'nowhere'"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(context, line, code, told):
+def test_what_cannot_be_is_refused_in_one_line(context, line, code, message):
     ran = context(line)
-    assert (ran[0], ran[1], told in ran[2], ran[2].count("\n")) == (code, "", True, 1)
+    assert (ran[0], ran[1], message in ran[2], ran[2].count("\n")) == (code, "", True, 1)

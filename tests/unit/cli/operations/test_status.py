@@ -116,8 +116,8 @@ def test_of_several_servers_status_tells_who_leads_the_ledger_and_how_far_behind
     )
     monkeypatch.setattr(status_over_nats, "standing", lambda _: led)
     code, out, _ = status({"feed": VIEW})
-    said = "The ledger: nats-server-1 leads, nats-server-2 follows (3 behind), nats-server-3 is away (0 behind)."
-    assert (code, out.splitlines()[-1]) == (0, said)
+    expected = "The ledger: nats-server-1 leads, nats-server-2 follows (3 behind), nats-server-3 is away (0 behind)."
+    assert (code, out.splitlines()[-1]) == (0, expected)
 
 
 def test_a_ledger_without_a_leader_is_a_failure(status, monkeypatch):
@@ -138,9 +138,9 @@ def test_status_says_who_is_far_behind_and_how_fast_it_goes_on(status, monkeypat
 
 def test_status_for_programs(status):
     code, out, _ = status({"feed": VIEW}, "--json")
-    told = json.loads(out)
-    assert (code, told["tip"], told["ready"], told["url"]) == (0, 20, True, "nats://x")
-    assert told["parts"][1] == {
+    printed = json.loads(out)
+    assert (code, printed["tip"], printed["ready"], printed["url"]) == (0, 20, True, "nats://x")
+    assert printed["parts"][1] == {
         "name": "feed",
         "state": "running",
         "pid": 8,
@@ -159,13 +159,13 @@ def test_status_for_programs(status):
     }
 
 
-@pytest.mark.parametrize(("count", "told"), [(1, "1 finding"), (3, "3 findings")])
-def test_a_ledger_that_is_not_as_it_was_is_told_loudly(status, count, told):
+@pytest.mark.parametrize(("count", "findings"), [(1, "1 finding"), (3, "3 findings")])
+def test_a_ledger_that_is_not_as_it_was_is_told_loudly(status, count, findings):
     view = msgspec.structs.replace(VIEW, detail=VIEW.detail | {"findings": count, "verified": 15, "sealed": 10})
     code, out, err = status({"feed": view}, "--json")
     assert (code, err) == (
         1,
-        f"headrace: THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {told}; `headrace audit verify` says what and where\n",
+        f"headrace: THE LEDGER IS NOT AS IT WAS WRITTEN OR DECIDED: {findings}; `headrace audit verify` says what and where\n",
     )
     part = json.loads(out)["parts"][1]
     assert (part["verified"], part["sealed"], part["findings"]) == (15, 10, count)
@@ -191,8 +191,8 @@ def test_status_says_which_facts_are_stated_and_who_keeps_newer_ones_back(status
         0,
         ["Facts are at level 1; they go to 2 when every part reads it:", "  feed is not there"],
     )
-    told = json.loads(status({"feed": VIEW, "governance": view}, "--json")[1])
-    assert told["level"] == {"stated": 1, "newest": 2, "held_back": ["feed is not there"]}
+    printed = json.loads(status({"feed": VIEW, "governance": view}, "--json")[1])
+    assert printed["level"] == {"stated": 1, "newest": 2, "held_back": ["feed is not there"]}
 
 
 def test_a_part_that_does_not_answer_is_named_and_fails(status, installation):

@@ -14,7 +14,7 @@ SECURE = Certificates(certificate=__file__, key=__file__, ca=__file__)
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "changes"),
     [
         ("up --dev-ca", {"dev_ca": True}),
         (
@@ -27,9 +27,9 @@ SECURE = Certificates(certificate=__file__, key=__file__, ca=__file__)
         ("up --no-standby", {}),
     ],
 )
-def test_where_it_listens_and_with_what_is_said_once(line, said):
+def test_where_it_listens_and_with_what_is_said_once(line, changes):
     settings = up.changed_settings(LAST, parser().parse_args(line.split()))
-    assert settings == msgspec.structs.replace(LAST, **said)
+    assert settings == msgspec.structs.replace(LAST, **changes)
     assert up.changed_settings(settings, parser().parse_args(["up"])) == settings
 
 

@@ -9,7 +9,7 @@ from headrace.contracts.messages.queries import JobView
 
 
 @pytest.mark.parametrize(
-    ("reason", "message", "code", "said"),
+    ("reason", "message", "code", "expected"),
     [
         ("exited", "", 0, ""),
         ("exited", "", 3, "exit code 3"),
@@ -25,8 +25,8 @@ from headrace.contracts.messages.queries import JobView
         ("node_lost", "", None, "node lost"),
     ],
 )
-def test_an_end_is_its_exit_code_and_the_cause(reason, message, code, said):
+def test_an_end_is_its_exit_code_and_the_cause(reason, message, code, expected):
     view = JobView(
         id="", job="", tenant="", user="", name="", queue="", state="failed", reason=reason, message=message, exit_code=code
     )
-    assert ending(view) == said
+    assert ending(view) == expected

@@ -52,7 +52,7 @@ def test_the_books_are_asked_for_as_typed_and_shown_by_their_groups(headrace):
     ran = headrace("usage --by group,user --from 2026-11-01 --to 2026-12-01", usage=answer)
     since, until = parse_time("2026-11-01"), parse_time("2026-12-01")
     request = UsageRequest(since=since, until=until, by=("group", "user"))
-    assert ran.said == [("usage", (request,), {"all_tenants": False})]
+    assert ran.calls == [("usage", (request,), {"all_tenants": False})]
     assert ran.out.splitlines() == [
         "GROUP  USER   UNIT        TOTAL  RESERVED  BORROWED    IDLE    BUSY  IDLE_HELD  UNKNOWN  COST EUR  JOBS",
         "rnd    alice  GPU-hours  1.5000    1.0000    0.5000  0.2500  0.5000     0.1250   0.5000      3.12     2",
@@ -65,7 +65,7 @@ def test_days_and_moments_are_those_of_the_zone_that_is_asked_for(headrace):
     ran = headrace("usage --from 2026-10 --to 2026-11-01T08:00 --timezone Europe/Berlin --per day --all-tenants", usage=answer)
     since, until = parse_time("2026-09-30T22:00:00Z"), parse_time("2026-11-01T07:00:00Z")
     request = UsageRequest(since=since, until=until, by=("group",), per="day", timezone="Europe/Berlin")
-    assert ran.said == [("usage", (request,), {"all_tenants": True})]
+    assert ran.calls == [("usage", (request,), {"all_tenants": True})]
 
 
 def test_the_pages_of_the_books_are_one_table_as_of_the_first(headrace):
@@ -112,9 +112,9 @@ def test_programs_get_csv_or_json(headrace):
         "user,unit,total,reserved,borrowed,idle,suspended,lost,waiting,kept,provider_lost,busy,idle_held,unknown,cost,jobs",
         "alice,GPU-hours,1.5000,1.0000,0.5000,0.2500,0.0000,0.0000,0.0000,0.0000,0.0000,0.5000,0.1250,0.5000,3.125000,2",
     ]
-    told = json.loads(headrace("usage --by user --json", usage=answer).out)
-    assert (told["through"], told["rows"][0]["user"], told["rows"][0]["total"]) == (9, "alice", "1.5000")
-    assert told["rows"][0]["exact"]["idle"] == str(GPU_HOUR // 4)
+    printed = json.loads(headrace("usage --by user --json", usage=answer).out)
+    assert (printed["through"], printed["rows"][0]["user"], printed["rows"][0]["total"]) == (9, "alice", "1.5000")
+    assert printed["rows"][0]["exact"]["idle"] == str(GPU_HOUR // 4)
 
 
 def test_empty_books_say_so(headrace):
@@ -156,8 +156,8 @@ def test_what_is_idle_now_is_listed_by_job_and_node(headrace):
         "NODE  POOL  GPUS",
         "n2    hq       8",
     ]
-    told = json.loads(headrace("usage --idle --json", utilization=IDLE).out)
-    assert (told["holders"][0]["held"], told["idle_nodes"], told["unknown"]) == (
+    printed = json.loads(headrace("usage --idle --json", utilization=IDLE).out)
+    assert (printed["holders"][0]["held"], printed["idle_nodes"], printed["unknown"]) == (
         5_400,
         [{"node": "n2", "pool": "hq", "gpus": "8"}],
         3,

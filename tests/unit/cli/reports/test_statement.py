@@ -37,7 +37,7 @@ DOCUMENT = {
 
 def test_people_get_a_table_and_the_total(headrace):
     ran = headrace("statement --tenant acme --month 2026-10", statement=(json.dumps(DOCUMENT), True))
-    assert ran.said == [("statement", (StatementRequest(month="2026-10"),), {})]
+    assert ran.calls == [("statement", (StatementRequest(month="2026-10"),), {})]
     assert ran.out.splitlines()[-2:] == [
         "GROUP  POLICY  PROFILE  USER   POOL  KIND       UNIT       QUANTITY    RATE  COST EUR",
         "rnd    rnd     half     alice  hq    on demand  GPU-Hours    1.3333  2.5000      3.33",
@@ -50,12 +50,12 @@ def test_people_get_a_table_and_the_total(headrace):
 def test_programs_get_the_bytes_of_the_books(headrace, flag, form):
     ran = headrace(f"statement --month 2026-10 {flag}", statement=("ab\nc\n", True))
     assert ran.out == "ab\nc\n"
-    assert ran.said == [("statement", (StatementRequest(month="2026-10", form=form),), {})]
+    assert ran.calls == [("statement", (StatementRequest(month="2026-10", form=form),), {})]
 
 
 def test_without_a_month_it_is_this_one_and_an_invalid_zone_is_refused(headrace):
     ran = headrace("statement --csv", statement=("x\n", True))
-    assert re.fullmatch("20[0-9]{2}-[01][0-9]", ran.said[0][1][0].month)
+    assert re.fullmatch("20[0-9]{2}-[01][0-9]", ran.calls[0][1][0].month)
     assert headrace("statement --timezone Mars").err.startswith("headrace: --timezone: unknown zone 'Mars'")
 
 
@@ -83,8 +83,8 @@ def test_a_full_disk_leaves_what_was_there_and_says_what_to_do(headrace, tmp_pat
 
     monkeypatch.setattr(os, "fsync", full)
     ran = headrace(f"statement --month 2026-10 --csv --output {file}", statement=("x\n", True))
-    said = f"headrace: --output: {file} cannot be written: No space left on device; make room there, then try again\n"
-    assert (ran.code, ran.err, file.read_text(), [*tmp_path.iterdir()]) == (1, said, "of yesterday\n", [file])
+    message = f"headrace: --output: {file} cannot be written: No space left on device; make room there, then try again\n"
+    assert (ran.code, ran.err, file.read_text(), [*tmp_path.iterdir()]) == (1, message, "of yesterday\n", [file])
 
 
 @pytest.mark.parametrize("flag", ["--csv", "--focus"])

@@ -31,7 +31,7 @@ KEPT = ApplyAnswer(changes=(Change(kind="node", name="gpu01", action="keep"),), 
 def test_a_node_is_approved_as_typed_and_what_has_changed_is_told(headrace, words, request_):
     ran = headrace(f"node approve gpu01 {words}", approve=UPDATED)
     assert ran[:3] == (0, "gpu01: gpus: 0 -> 8\ngpu01: isolation: none -> kernel\n", "")
-    assert ran.said == [("approve", (request_,), {})]
+    assert ran.calls == [("approve", (request_,), {})]
 
 
 def test_an_approval_that_was_given_before_says_so(headrace):
@@ -57,7 +57,7 @@ def test_a_nodes_token_says_what_the_node_may_claim(headrace):
     ran = headrace("token create --node gpu01 --labels site=hq --gpus 8 --isolation driver", create_token=answer)
     claims = NodeClaims(labels={"site": "hq"}, gpus=8, isolation="driver")
     request = TokenRequest(role="node", handle="gpu01", claims=claims)
-    assert ran.said == [("create_token", (request,), {})]
+    assert ran.calls == [("create_token", (request,), {})]
     assert headrace("token create --user ann --gpus 8", create_token=answer)[:3] == (
         1,
         "",

@@ -43,7 +43,7 @@ def test_files_are_applied_together_and_the_plan_is_told(headrace, files):
         f"{PLAN}Applied as revision 17; it touches 1 running and 2 pending jobs.\n",
         "warning: GRANULARITY: x\n",
     )
-    ((what, (request,), _),) = ran.said
+    ((what, (request,), _),) = ran.calls
     documents = {"pools": [{"name": "onprem", "selector": {"site": "hq"}}], "groups": [{"name": "rnd", "members": ["alice"]}]}
     assert (what, request) == ("apply", ApplyRequest(documents=documents, reason="growth"))
 
@@ -51,7 +51,7 @@ def test_files_are_applied_together_and_the_plan_is_told(headrace, files):
 def test_a_dry_run_writes_nothing_and_says_so(headrace, files):
     ran = headrace(["apply", "-f", files[0], "--dry-run"], apply=ApplyAnswer(changes=CHANGES))
     assert ran.out == f"{PLAN}Dry run: nothing is written.\n"
-    assert ran.said[0][1][0].dry_run is True
+    assert ran.calls[0][1][0].dry_run is True
 
 
 def test_a_plan_without_changes_says_so(headrace, files):
@@ -68,7 +68,7 @@ def test_every_mistake_is_told_with_its_file_and_line_and_nothing_is_sent(headra
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("pools:\n  - name: onprem\n    selektor: {site: hq}\ngroups: nonsense\n")
     ran = headrace(["apply", "-f", str(wrong)])
-    assert (ran.code, ran.out, ran.said) == (1, "", [])
+    assert (ran.code, ran.out, ran.calls) == (1, "", [])
     lines = ran.err.splitlines()
     assert lines
     assert all(line.startswith(f"headrace: {wrong}: line ") for line in lines)
@@ -108,14 +108,14 @@ def test_documents_are_shown_so_that_they_can_be_applied_again(headrace):
     rnd = DocumentView(kind="policy", name="default/rnd", revision=4, document={"name": "rnd", "limit": {"gpu": "9"}})
     ran = headrace("get policies rnd", documents=GetAnswer(documents=(rnd,)))
     assert ran.out == "policies:\n- name: rnd\n  limit:\n    gpu: 9\n"
-    assert ran.said == [("documents", ("policy", "rnd"), {})]
-    (told,) = json.loads(headrace("get policy --json", documents=GetAnswer(documents=(rnd,))).out)
-    assert (told["name"], told["revision"], told["document"]["name"]) == ("default/rnd", 4, "rnd")
+    assert ran.calls == [("documents", ("policy", "rnd"), {})]
+    (printed,) = json.loads(headrace("get policy --json", documents=GetAnswer(documents=(rnd,))).out)
+    assert (printed["name"], printed["revision"], printed["document"]["name"]) == ("default/rnd", 4, "rnd")
 
 
 def test_an_unknown_kind_is_not_asked_for(headrace):
     ran = headrace("get job")
-    assert (ran.code, ran.out, ran.said) == (2, "", [])
+    assert (ran.code, ran.out, ran.calls) == (2, "", [])
     kinds = "choose one of tenant, user, group, pool, profile, policy"
     assert ran.err == f"headrace get: argument KIND: unknown kind 'job'; {kinds}; `headrace get --help` shows how\n"
 
@@ -125,4 +125,4 @@ def test_a_deletion_names_what_when_and_why(headrace):
     ran = headrace("delete pool onprem --mode drain --tenant acme --reason old", delete=gone)
     assert ran[:3] == (0, "- pool onprem\nApplied as revision 9.\n", "")
     request = DeleteRequest(kind="pool", name="onprem", tenant="acme", mode="drain", reason="old")
-    assert ran.said == [("delete", (request,), {})]
+    assert ran.calls == [("delete", (request,), {})]

@@ -95,9 +95,9 @@ def test_pools_show_what_is_free(headrace):
         f"gpu 1     onprem  gpu02  cordoned  acme.olga  {local(NOON)}",
         f"gpu 1     onprem  gpu07  lost                 {local(NOON)}",
     ]
-    told = json.loads(headrace("pools --json", pools=found).out)[0]["keys"][0]
-    assert {word: told[word] for word in amounts} == {word: str(amount // GPU) for word, amount in amounts.items()}
-    assert told["causes"][0] == {
+    printed = json.loads(headrace("pools --json", pools=found).out)[0]["keys"][0]
+    assert {word: printed[word] for word in amounts} == {word: str(amount // GPU) for word, amount in amounts.items()}
+    assert printed["causes"][0] == {
         "key": "gpu",
         "node": "gpu02",
         "cause": "cordoned",
@@ -136,7 +136,7 @@ def test_a_drain_tells_how_many_are_left_until_all_are_gone(headrace, monkeypatc
     answers = [ApplyAnswer(changes=(), applied=True, running=left) for left in (2, 2, 1, 0)]
     ran = headrace(["node", "drain", "gpu01", "--reason", "fan"], node_order=answers)
     assert ran[:3] == (0, "gpu01 is drained\n", "gpu01: 2 jobs have to leave\ngpu01: 1 jobs have to leave\n")
-    assert ran.said[0] == ("node_order", ("drain", NodeRequest(node="gpu01", reason="fan")), {})
+    assert ran.calls[0] == ("node_order", ("drain", NodeRequest(node="gpu01", reason="fan")), {})
 
 
 def test_a_drain_need_not_be_waited_for(headrace):
@@ -151,14 +151,14 @@ def test_a_drain_need_not_be_waited_for(headrace):
 def test_an_operator_confirms_that_nothing_is_left_on_a_node(headrace, running, out):
     ran = headrace("node confirm-empty gpu01", node_order=ApplyAnswer(changes=(), applied=True, running=running))
     assert ran[:3] == (0, out, "")
-    assert ran.said == [("node_order", ("confirm-empty", NodeRequest(node="gpu01")), {})]
+    assert ran.calls == [("node_order", ("confirm-empty", NodeRequest(node="gpu01")), {})]
 
 
 @pytest.mark.parametrize("verb", ["cordon", "uncordon"])
 def test_a_node_is_set_aside_and_taken_back(headrace, verb):
     ran = headrace(["node", verb, "gpu01", "--reason", "fan"], node_order=ApplyAnswer(changes=(), applied=True))
     assert ran[:3] == (0, f"gpu01 is {verb}ed\n", "")
-    assert ran.said == [("node_order", (verb, NodeRequest(node="gpu01", reason="fan")), {})]
+    assert ran.calls == [("node_order", (verb, NodeRequest(node="gpu01", reason="fan")), {})]
     assert headrace(f"node {verb} gpu02", node_order=Refused("NOT_FOUND", "no node gpu02"))[:3] == (
         1,
         "",
@@ -204,8 +204,8 @@ def test_a_new_node_gets_a_login_that_the_server_learns_of(headrace, become, ins
         *("--labels", "rack=r7,site=hq", "--devices", "sim:2xA100-80GB", "--cpus", "96"),
     )
     login = installation.node("big")
-    said = [env[f"HEADRACE_NATS_{name}"] for name in ("URL", "USER", "PASSWORD")]
-    assert said == ["nats://127.0.0.1:4222", "node-big", login.password]
+    login_variables = [env[f"HEADRACE_NATS_{name}"] for name in ("URL", "USER", "PASSWORD")]
+    assert login_variables == ["nats://127.0.0.1:4222", "node-big", login.password]
     assert signalled == [(77, signal.SIGHUP)]
     assert login.password in installation.servers()[0].config.read_text()
 

@@ -57,7 +57,7 @@ def test_the_ledger_is_folded_page_by_page_and_played_on(headrace, ledger, chang
     ran = headrace(f"whatif -f {changes} --at {len(ledger)} --json", records=pages(ledger))
     found = json.loads(ran.out)
     assert (ran.code, ran.err) == (0, "")
-    assert [after for _, (after,), _ in ran.said] == list(range(0, len(ledger), 3))
+    assert [after for _, (after,), _ in ran.calls] == list(range(0, len(ledger), 3))
     assert (found["total"]["before"]["starts"], found["total"]["after"]["starts"]) == (2, 3)
     assert "a job whose end is not known ends at its time limit" in found["assumptions"]
 

@@ -12,8 +12,8 @@ ENDED = f.NominationEndedV1(preemption="a.b.p@1", job="a.b.p", why="over")
 
 def ordered(*ladders: Ladder) -> f.PreemptionOrderedV1:
     victims = tuple(Victim(job=f"a.b.v{number}", attempt=number, policy="a/q", lost=0, ladder=number % 2) for number in (1, 2))
-    told = {"preemption": "a.b.p@1", "job": "a.b.p", "pool": "hall", "cause": "reclaim", "rule": "R26"}
-    return f.PreemptionOrderedV1(victims=victims, places=(), ladders=ladders, **told)
+    fields = {"preemption": "a.b.p@1", "job": "a.b.p", "pool": "hall", "cause": "reclaim", "rule": "R26"}
+    return f.PreemptionOrderedV1(victims=victims, places=(), ladders=ladders, **fields)
 
 
 def test_an_order_that_carries_ladders_stands_for_the_stops_of_its_victims():

@@ -62,8 +62,8 @@ def test_the_sealed_text_of_a_job_tolerates_fields_of_a_newer_version():
 
 @pytest.mark.parametrize("field", ["command", "on_abort", "secret_env", "after"])
 def test_a_text_for_a_list_is_refused_with_what_to_write(field):
-    said = json.dumps({"id": "x", "command": ["a"]} | {field: "echo hello"}).encode()
-    for payload, path in ((said, field), (b'{"jobs": [' + said + b"]}", f"jobs[0].{field}")):
+    encoded = json.dumps({"id": "x", "command": ["a"]} | {field: "echo hello"}).encode()
+    for payload, path in ((encoded, field), (b'{"jobs": [' + encoded + b"]}", f"jobs[0].{field}")):
         with pytest.raises(Malformed) as caught:
             decode_submit(payload)
         assert str(caught.value) == f'{path}: write a list such as ["echo", "hello"], not one text'

@@ -16,5 +16,5 @@ def test_the_digest_names_the_content_and_the_queue():
 
 
 def test_the_trace_and_the_member_it_is_for_are_not_content():
-    said = msgspec.structs.replace(SUBMISSION, on_behalf_of="ann", trace="00-ab-cd-01")
-    assert submission_digest("ml", "two", said) == submission_digest("ml", "two", SUBMISSION)
+    changed = msgspec.structs.replace(SUBMISSION, on_behalf_of="ann", trace="00-ab-cd-01")
+    assert submission_digest("ml", "two", changed) == submission_digest("ml", "two", SUBMISSION)

@@ -88,16 +88,16 @@ def test_a_wrong_subject_is_refused_and_says_what_one_looks_like(parse, subject)
 def test_several_jobs_are_cancelled_on_a_subject_of_its_own():
     subject = subjects.cancel_many("acme", "alice")
     assert (subject, subjects.parse_cancel_many(subject)) == ("hr.cancel.acme.alice.many", ("acme", "alice"))
-    told = (
+    names = (
         subject,
         subjects.by(subject, "acme", "ci"),
         subjects.cancel("acme", "alice", JOB),
         "hr.requeue.acme.alice.many",
         "",
     )
-    assert [subjects.is_cancel_many(one) for one in told] == [True, True, False, False, False]
+    assert [subjects.is_cancel_many(one) for one in names] == [True, True, False, False, False]
 
 
 def test_the_asker_is_whom_the_subject_names_if_it_names_one():
-    told = ("hr.submit.acme.ann.p.q", "hr.cancel.acme.ann.x", "hr.submit.ACME.ann.p.q", "hr.submit", "")
-    assert [subjects.asker_of(subject) for subject in told] == [("acme", "ann"), ("acme", "ann"), ("", ""), ("", ""), ("", "")]
+    names = ("hr.submit.acme.ann.p.q", "hr.cancel.acme.ann.x", "hr.submit.ACME.ann.p.q", "hr.submit", "")
+    assert [subjects.asker_of(subject) for subject in names] == [("acme", "ann"), ("acme", "ann"), ("", ""), ("", ""), ("", "")]

@@ -26,8 +26,8 @@ def test_a_node_reaches_what_it_says_of_a_kind_and_else_what_it_says_of_all():
 
 def test_of_containers_a_node_says_where_they_are_another_matter_than_processes():
     assert ranks("driver", {"whole": "hardware"}) == Ranks(6, 4, 4, 0, 6, 4, 4)
-    said = {"container-whole": "watchdog", "container-fraction": UNABLE, "container-slice": "cooperative"}
-    assert ranks("driver", said) == Ranks(4, 4, 4, 0, 2, -1, 3)
+    container_levels = {"container-whole": "watchdog", "container-fraction": UNABLE, "container-slice": "cooperative"}
+    assert ranks("driver", container_levels) == Ranks(4, 4, 4, 0, 2, -1, 3)
     assert ranks("none", {"container": UNABLE}).container == -1
 
 

@@ -55,7 +55,7 @@ class Tape:
         return self.ledger.read(message)
 
     def write(self, by: str, /, *facts: f.AnyFact, stamped: int = NOW, **fields: object) -> Record | None:
-        """A record as its writer would write it, `said` aside."""
+        """A record as its writer would write it, `fields` aside."""
         record = self.record(by, *facts, **fields)
         return self.read_message(f"hr.ledger.{by}", encode(record), stamped=stamped)
 

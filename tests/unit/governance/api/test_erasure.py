@@ -9,12 +9,12 @@ from headrace.governance.api.errors import ApiError
 from headrace.service.answering import Refused
 
 
-def asked(**said):
-    return pb.EraseTenantRequest(**{"name": "tenants/default", "reason": "contract ended", **said})
+def asked(**fields):
+    return pb.EraseTenantRequest(**{"name": "tenants/default", "reason": "contract ended", **fields})
 
 
-def forgotten(user="zoe", **said):
-    return users_pb2.EraseUserRequest(**{"name": f"tenants/default/users/{user}", "reason": "asked", **said})
+def forgotten(user="zoe", **fields):
+    return users_pb2.EraseUserRequest(**{"name": f"tenants/default/users/{user}", "reason": "asked", **fields})
 
 
 async def test_the_key_goes_once_the_fact_stands(backend, call, site):

@@ -174,11 +174,11 @@ async def test_a_stream_ends_when_its_reader_is_thrown_out():
         yield "two"
 
     served = AuthInterceptor(backend(), verifier).stream("WatchJobs", serve)
-    context, heard = Context(GOOD), []
-    async for said in served(jobs_pb2.WatchJobsRequest(parent="tenants/acme"), context):
-        heard.append(said)
+    context, received = Context(GOOD), []
+    async for item in served(jobs_pb2.WatchJobsRequest(parent="tenants/acme"), context):
+        received.append(item)
         verifier.answer = Unauthenticated("revoked")
-    assert (heard, context.ended) == (["one"], (StatusCode.UNAUTHENTICATED, "revoked"))
+    assert (received, context.ended) == (["one"], (StatusCode.UNAUTHENTICATED, "revoked"))
 
 
 def test_whose_a_thing_is_is_read_from_its_own_name():
@@ -206,7 +206,7 @@ async def test_every_method_is_behind_the_door_but_for_what_is_open_and_what_is_
         handler = methods.service(SimpleNamespace(method=protocol.path_of(method)))
         request = handler.request_deserializer(b"")
         if method.server_streaming:
-            assert [said async for said in handler.unary_stream(request, context)] == []
+            assert [item async for item in handler.unary_stream(request, context)] == []
         else:
             await handler.unary_unary(request, context)
         if context.ended == (StatusCode.UNAUTHENTICATED, "no"):

@@ -21,10 +21,10 @@ def make(site, call):
     site.write("groups: [{name: all, members: [ann, lea], service_accounts: [ci]}]\ntenants: [{name: default, admins: [lea]}]")
 
     async def made(role, handle, parent="", *, caller=None, **more):
-        said = pb.CreateTokenRequest(
+        request = pb.CreateTokenRequest(
             parent=parent, token=pb.Token(role=role, handle=handle, lifetime=more.pop("lifetime", "")), **more
         )
-        return await tokens.create_token(said, call("CreateToken", *([caller] if caller else [])))
+        return await tokens.create_token(request, call("CreateToken", *([caller] if caller else [])))
 
     return made
 

@@ -21,8 +21,8 @@ def known(judged=0, **jobs):
     return state
 
 
-def submit(used, state, *said, place=1):
-    with used.claim([key for key, _ in said], [digest for _, digest in said], state) as stored:
+def submit(used, state, *entries, place=1):
+    with used.claim([key for key, _ in entries], [digest for _, digest in entries], state) as stored:
         stored(place)
 
 

@@ -23,19 +23,19 @@ def message(number):
     )
 
 
-async def queue_length_after(heard, facts):
+async def queue_length_after(reader, facts):
     for number in range(facts):
-        await heard.receive(message(number))
-    return heard._facts.qsize()
+        await reader.receive(message(number))
+    return reader._facts.qsize()
 
 
 async def test_a_reader_who_does_not_read_keeps_so_much_and_is_told_to_begin_again(monkeypatch):
     monkeypatch.setattr(watch, "UNSENT_MAX", 4)
-    heard = _Watcher("acme", "", Watches())
-    assert await queue_length_after(heard, 9) == 4
-    assert [(await heard.next()).sequence for _ in range(3)] == [0, 1, 2]
+    reader = _Watcher("acme", "", Watches())
+    assert await queue_length_after(reader, 9) == 4
+    assert [(await reader.next()).sequence for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ApiError, match="^more than 4 facts wait to be read; read faster, or watch less; begin again$"):
-        await heard.next()
+        await reader.next()
 
 
 async def test_many_readers_together_keep_no_more_than_all_may(monkeypatch):

@@ -43,9 +43,9 @@ OWN = {"policies": [{"tenant": "acme", "name": "dev", "profiles": ["one"]}]}
 
 
 def player(answer, before="pass") -> WhatIfService:
-    said = encode(answer) if isinstance(answer, WhatIfAnswer) else answer
+    output = encode(answer) if isinstance(answer, WhatIfAnswer) else answer
     return WhatIfService(
-        (sys.executable, "-c", f"import sys, time; sys.stdin.read(); {before}; sys.stdout.buffer.write({said!r})")
+        (sys.executable, "-c", f"import sys, time; sys.stdin.read(); {before}; sys.stdout.buffer.write({output!r})")
     )
 
 
@@ -133,7 +133,7 @@ async def test_the_process_is_killed_when_its_deadline_passes_or_its_caller_goes
 
 
 @pytest.mark.parametrize(
-    ("answer", "told", "fields"),
+    ("answer", "message", "fields"),
     [
         pytest.param(
             WhatIfAnswer(code="INVALID", error="since: no (and 1 more)", lines=("since: no", "span: no")),
@@ -153,8 +153,8 @@ async def test_the_process_is_killed_when_its_deadline_passes_or_its_caller_goes
         ),
     ],
 )
-async def test_why_there_is_no_answer_is_told(answer, told, fields):
-    with pytest.raises(ApiError, match=told) as raised:
+async def test_why_there_is_no_answer_is_told(answer, message, fields):
+    with pytest.raises(ApiError, match=message) as raised:
         await player(answer).what_if(request(OWN), call())
     assert [violation.field for violation in raised.value.violations] == fields
 

@@ -91,11 +91,11 @@ def test_names_may_come_into_being_with_the_set(installation):
 def test_a_dedication_that_picks_no_node_is_told(site, rack, warned):  # R21
     site.node("w7", 4, site="west", rack="r7")
     text = f"pools: [{{name: west, selector: {{site: west}}, dedicated: [{{selector: {{rack: {rack}}}, to: {{tenant: default}}}}]}}]"
-    told = (
+    warning = (
         "pools[0].dedicated[0].selector: NO_NODES_YET: "
         "no node of pool west has the labels rack=r8 yet, so nothing is dedicated by it"
     )
-    assert (told in site.plan(text).warnings) is warned
+    assert (warning in site.plan(text).warnings) is warned
 
 
 def test_a_tenants_own_profile_is_not_another_tenants(site):
@@ -178,8 +178,8 @@ class TestAccess:
         shut = "pools: [{name: west, selector: {site: west}, access: {deny: [default/all]}}]"
         plan = site.plan(shut)
         assert plan.errors == ()
-        told = [warning for warning in plan.warnings if "SHUT_OUT" in warning]
-        assert told == [
+        shut_out = [warning for warning in plan.warnings if "SHUT_OUT" in warning]
+        assert shut_out == [
             "pools[0].access: SHUT_OUT: it is no longer open to policy default/p, whose profiles lead here",
             "pools[0].access: SHUT_OUT: it is no longer open to policy default/q, whose profiles lead here",
         ]

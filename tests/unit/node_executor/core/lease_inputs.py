@@ -61,7 +61,7 @@ class Conversation:
         life.begin(self.lease, out)
         assert out == [v.Spawn(order)]
 
-    def hears(self, event: v.LeaseEvent) -> list[v.Action]:
+    def handle(self, event: v.LeaseEvent) -> list[v.Action]:
         out: list[v.Action] = []
         life.handle(self.lease, event, out)
         return out
@@ -79,5 +79,5 @@ class Conversation:
 
 def running(*, on_abort: tuple[str, ...] = ()) -> Conversation:
     talk = Conversation(on_abort=on_abort)
-    assert talk.hears(started(1)) == [v.State(LeaseStartedV1(job=JOB, attempt=1, at=s(1), isolation="simulated"))]
+    assert talk.handle(started(1)) == [v.State(LeaseStartedV1(job=JOB, attempt=1, at=s(1), isolation="simulated"))]
     return talk

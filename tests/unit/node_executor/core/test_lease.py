@@ -33,25 +33,25 @@ def timer(seconds: float) -> v.TimerFired:
 
 def test_a_job_that_ends_by_itself_is_verified_and_released() -> None:
     talk = running()
-    assert talk.hears(exited(2, 3)) == [v.Verify(LEASE)]
-    assert talk.hears(free(2.5)) == ended("exited", 2, 2.5, exit_code=3)
+    assert talk.handle(exited(2, 3)) == [v.Verify(LEASE)]
+    assert talk.handle(free(2.5)) == ended("exited", 2, 2.5, exit_code=3)
     assert talk.lease.phase is Phase.ENDED
 
 
 def test_a_job_with_an_abort_command_climbs_every_rung_if_it_ignores_all_of_them() -> None:
     talk = running(on_abort=("save",))
     assert talk.is_stopped(10) == [v.Notify(LEASE, "preempted", "acme.bob.x", s(70), s(70))]
-    assert talk.hears(ladder_begun(10.1)) == [rung("told", 10.1, 0.1, "told"), v.RunCallback(LEASE, s(70)), set_timer(70)]
-    assert talk.hears(timer(70)) == [
+    assert talk.handle(ladder_begun(10.1)) == [rung("told", 10.1, 0.1, "told"), v.RunCallback(LEASE, s(70)), set_timer(70)]
+    assert talk.handle(timer(70)) == [
         v.StopCallback(LEASE),
         rung("callback", 70, 59.9, "timed out, killed"),
         v.Terminate(LEASE),
         set_timer(100),
     ]
-    assert talk.hears(v.CallbackEnded(s(70.1), LEASE, "exit 137")) == []
-    assert talk.hears(timer(100)) == [rung("term", 100, 30, "timed out"), v.Kill(LEASE)]
-    assert talk.hears(exited(100.2, 137)) == [rung("kill", 100.2, 0.2, "gone"), v.Verify(LEASE)]
-    assert talk.hears(free(101)) == [
+    assert talk.handle(v.CallbackEnded(s(70.1), LEASE, "exit 137")) == []
+    assert talk.handle(timer(100)) == [rung("term", 100, 30, "timed out"), v.Kill(LEASE)]
+    assert talk.handle(exited(100.2, 137)) == [rung("kill", 100.2, 0.2, "gone"), v.Verify(LEASE)]
+    assert talk.handle(free(101)) == [
         rung("verify", 101, 0.8, "free"),
         *ended("killed", 100.2, 101, exit_code=137, stopping=True, message="did not leave within its grace"),
     ]
@@ -61,31 +61,31 @@ def test_a_job_with_an_abort_command_climbs_every_rung_if_it_ignores_all_of_them
 def test_sigterm_follows_the_callback_however_it_ended(result: str) -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(ladder_begun(10))
-    assert talk.hears(v.CallbackEnded(s(12), LEASE, result)) == [
+    talk.handle(ladder_begun(10))
+    assert talk.handle(v.CallbackEnded(s(12), LEASE, result)) == [
         rung("callback", 12, 2, result),
         v.Terminate(LEASE),
         set_timer(42),
     ]
-    assert talk.hears(exited(13, 143)) == [rung("term", 13, 1, "left"), v.Verify(LEASE)]
-    assert talk.hears(free(13)) == [rung("verify", 13, 0, "free"), *ended("exited", 13, 13, exit_code=143, stopping=True)]
+    assert talk.handle(exited(13, 143)) == [rung("term", 13, 1, "left"), v.Verify(LEASE)]
+    assert talk.handle(free(13)) == [rung("verify", 13, 0, "free"), *ended("exited", 13, 13, exit_code=143, stopping=True)]
 
 
 def test_a_job_that_exits_while_its_callback_runs_lets_it_finish_and_skips_the_other_rungs() -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(ladder_begun(10))
-    assert talk.hears(exited(11)) == []
-    assert talk.hears(v.CallbackEnded(s(12), LEASE, "exit 0")) == [rung("callback", 12, 2, "exit 0"), v.Verify(LEASE)]
-    assert talk.hears(free(12)) == [rung("verify", 12, 0, "free"), *ended("exited", 11, 12, exit_code=0, stopping=True)]
+    talk.handle(ladder_begun(10))
+    assert talk.handle(exited(11)) == []
+    assert talk.handle(v.CallbackEnded(s(12), LEASE, "exit 0")) == [rung("callback", 12, 2, "exit 0"), v.Verify(LEASE)]
+    assert talk.handle(free(12)) == [rung("verify", 12, 0, "free"), *ended("exited", 11, 12, exit_code=0, stopping=True)]
 
 
 def test_a_callback_that_outlives_its_job_is_killed_at_the_end_of_its_grace() -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(ladder_begun(10))
-    talk.hears(exited(11))
-    assert talk.hears(timer(70)) == [
+    talk.handle(ladder_begun(10))
+    talk.handle(exited(11))
+    assert talk.handle(timer(70)) == [
         v.StopCallback(LEASE),
         rung("callback", 70, 60, "timed out, killed"),
         v.Verify(LEASE),
@@ -95,43 +95,43 @@ def test_a_callback_that_outlives_its_job_is_killed_at_the_end_of_its_grace() ->
 def test_a_job_with_neither_callback_nor_hook_gets_sigterm_at_once() -> None:
     talk = running()
     assert talk.is_stopped(10) == [v.Notify(LEASE, "preempted", "acme.bob.x", s(70), s(40))]
-    assert talk.hears(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Terminate(LEASE), set_timer(40)]
+    assert talk.handle(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Terminate(LEASE), set_timer(40)]
 
 
 def test_a_job_with_a_hook_is_given_the_grace_of_the_callback() -> None:
     talk = running()
     talk.is_stopped(10)
-    assert talk.hears(ladder_begun(10, hooked=True)) == [rung("told", 10, 0, "told"), set_timer(70)]
-    assert talk.hears(exited(25)) == [rung("callback", 25, 15, "hook: left"), v.Verify(LEASE)]
+    assert talk.handle(ladder_begun(10, hooked=True)) == [rung("told", 10, 0, "told"), set_timer(70)]
+    assert talk.handle(exited(25)) == [rung("callback", 25, 15, "hook: left"), v.Verify(LEASE)]
 
 
 def test_a_hook_that_takes_too_long_is_followed_by_sigterm() -> None:
     talk = running()
     talk.is_stopped(10)
-    talk.hears(ladder_begun(10, hooked=True))
-    assert talk.hears(timer(70)) == [rung("callback", 70, 60, "hook: timed out"), v.Terminate(LEASE), set_timer(100)]
+    talk.handle(ladder_begun(10, hooked=True))
+    assert talk.handle(timer(70)) == [rung("callback", 70, 60, "hook: timed out"), v.Terminate(LEASE), set_timer(100)]
 
 
 def test_a_hook_has_what_the_callback_left_of_the_grace() -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(ladder_begun(10, hooked=True))
-    assert talk.hears(v.CallbackEnded(s(20), LEASE, "exit 0")) == [rung("callback", 20, 10, "exit 0")]
-    assert talk.hears(timer(70)) == [rung("callback", 70, 50, "hook: timed out"), v.Terminate(LEASE), set_timer(100)]
+    talk.handle(ladder_begun(10, hooked=True))
+    assert talk.handle(v.CallbackEnded(s(20), LEASE, "exit 0")) == [rung("callback", 20, 10, "exit 0")]
+    assert talk.handle(timer(70)) == [rung("callback", 70, 50, "hook: timed out"), v.Terminate(LEASE), set_timer(100)]
 
 
 def test_without_any_grace_the_job_is_killed_at_once() -> None:
     talk = running(on_abort=("save",))
     ladder = Ladder(cause="cancelled", callback_grace=0, term_grace=0)
     assert talk.is_stopped(10, ladder) == [v.Notify(LEASE, "cancelled", "", s(10), s(10))]
-    assert talk.hears(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Kill(LEASE)]
+    assert talk.handle(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Kill(LEASE)]
 
 
 def test_a_node_that_cannot_suspend_says_so_and_goes_on() -> None:
     talk = running()
     talk.is_stopped(10, Ladder(cause="preempted", callback_grace=0, term_grace=s(5), then="suspend"))
-    assert talk.hears(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Suspend(LEASE)]
-    assert talk.hears(v.CannotSuspend(s(11), LEASE, "this node cannot suspend")) == [
+    assert talk.handle(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Suspend(LEASE)]
+    assert talk.handle(v.CannotSuspend(s(11), LEASE, "this node cannot suspend")) == [
         rung("suspend", 11, 1, "this node cannot suspend"),
         v.Terminate(LEASE),
         set_timer(16),
@@ -146,29 +146,29 @@ def test_a_second_stop_changes_nothing() -> None:
 
 def test_a_job_that_ended_before_it_was_told_has_ended_by_itself() -> None:
     talk = running()
-    talk.hears(exited(9))
+    talk.handle(exited(9))
     assert talk.is_stopped(10) == []
-    assert talk.hears(free(10)) == ended("exited", 9, 10, exit_code=0)
+    assert talk.handle(free(10)) == ended("exited", 9, 10, exit_code=0)
 
 
 def test_a_job_that_declared_itself_finished_is_said_to_be() -> None:
     talk = running()
     talk.is_stopped(10)
-    talk.hears(ladder_begun(10, hooked=True))
-    talk.hears(exited(11, finished=True))
-    assert talk.hears(free(11))[1:] == ended("exited", 11, 11, exit_code=0, finished=True, stopping=True)
+    talk.handle(ladder_begun(10, hooked=True))
+    talk.handle(exited(11, finished=True))
+    assert talk.handle(free(11))[1:] == ended("exited", 11, 11, exit_code=0, finished=True, stopping=True)
 
 
 def test_a_stop_before_the_start_is_undone_where_it_still_can_be() -> None:
     talk = Conversation()
     assert talk.is_stopped(0.5) == [v.Unspawn(LEASE)]
-    assert talk.hears(v.StartFailed(s(0.5), LEASE, "never_started")) == ended("never_started", 0.5, 0.5)
+    assert talk.handle(v.StartFailed(s(0.5), LEASE, "never_started")) == ended("never_started", 0.5, 0.5)
 
 
 def test_a_stop_that_came_while_the_job_was_starting_is_obeyed_once_it_runs() -> None:
     talk = Conversation()
     talk.is_stopped(0.5)
-    assert talk.hears(started(1))[1:] == [v.Notify(LEASE, "preempted", "acme.bob.x", s(61), s(31))]
+    assert talk.handle(started(1))[1:] == [v.Notify(LEASE, "preempted", "acme.bob.x", s(61), s(31))]
 
 
 @pytest.mark.parametrize(
@@ -177,42 +177,42 @@ def test_a_stop_that_came_while_the_job_was_starting_is_obeyed_once_it_runs() ->
 )
 def test_a_job_that_could_not_be_started_ends_with_the_reason(outcome: str, code: int | None, message: str) -> None:
     talk = Conversation()
-    assert talk.hears(v.StartFailed(s(1), LEASE, outcome, code, message)) == ended(
+    assert talk.handle(v.StartFailed(s(1), LEASE, outcome, code, message)) == ended(
         outcome, 1, 1, exit_code=code, message=message
     )
 
 
 def test_devices_that_are_still_in_use_are_looked_at_again_until_they_are_free() -> None:
     talk = running()
-    talk.hears(exited(2))
+    talk.handle(exited(2))
     for looked, again in ((2, 2.01), (2.01, 2.02), (2.02, 2.04), (2.04, 2.08), (4, 4.5)):
-        assert talk.hears(v.DevicesBusy(s(looked), LEASE, "pid 77")) == [set_timer(again)]
-        assert talk.hears(timer(again)) == [v.Verify(LEASE)]
-    assert talk.hears(free(4.5)) == ended("exited", 2, 4.5, exit_code=0)
+        assert talk.handle(v.DevicesBusy(s(looked), LEASE, "pid 77")) == [set_timer(again)]
+        assert talk.handle(timer(again)) == [v.Verify(LEASE)]
+    assert talk.handle(free(4.5)) == ended("exited", 2, 4.5, exit_code=0)
 
 
 def test_a_checkpoint_is_stated_in_every_phase_between_the_start_and_the_end() -> None:
     talk = Conversation()
     seen = v.CheckpointSeen(s(3), LEASE, "/ckpt/3.pt", 3)
     stated = [v.State(CheckpointRegisteredV1(job=JOB, attempt=1, uri="/ckpt/3.pt", step=3, at=s(3)))]
-    assert talk.hears(seen) == []
-    talk.hears(started(1))
-    assert talk.hears(seen) == stated
+    assert talk.handle(seen) == []
+    talk.handle(started(1))
+    assert talk.handle(seen) == stated
     talk.is_stopped(10)
-    talk.hears(ladder_begun(10))
-    assert talk.hears(seen) == stated
-    talk.hears(exited(11))
-    assert talk.hears(seen) == stated
-    talk.hears(free(12))
-    assert talk.hears(seen) == []
+    talk.handle(ladder_begun(10))
+    assert talk.handle(seen) == stated
+    talk.handle(exited(11))
+    assert talk.handle(seen) == stated
+    talk.handle(free(12))
+    assert talk.handle(seen) == []
 
 
 def test_a_timer_that_was_replaced_does_nothing() -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(ladder_begun(10))
-    talk.hears(v.CallbackEnded(s(20), LEASE, "exit 0"))
-    assert talk.hears(timer(70)) == []
+    talk.handle(ladder_begun(10))
+    talk.handle(v.CallbackEnded(s(20), LEASE, "exit 0"))
+    assert talk.handle(timer(70)) == []
     assert talk.lease.phase is Phase.TERM
 
 
@@ -223,20 +223,20 @@ def test_when_the_executor_stops_the_job_gets_sigterm_and_is_lost() -> None:
         v.Terminate(LEASE),
         set_timer(20),
     ]
-    assert talk.hears(ladder_begun(10)) == []
-    assert talk.hears(timer(20)) == [v.Kill(LEASE)]
-    assert talk.hears(exited(21, 137)) == [v.Verify(LEASE)]
-    assert talk.hears(free(21)) == ended("lost", 21, 21, exit_code=137, message="executor stopped")
+    assert talk.handle(ladder_begun(10)) == []
+    assert talk.handle(timer(20)) == [v.Kill(LEASE)]
+    assert talk.handle(exited(21, 137)) == [v.Verify(LEASE)]
+    assert talk.handle(free(21)) == ended("lost", 21, 21, exit_code=137, message="executor stopped")
 
 
 def test_when_the_executor_stops_a_ladder_under_way_is_cut_short_but_still_told() -> None:
     talk = running(on_abort=("save",))
     talk.is_stopped(10)
-    talk.hears(ladder_begun(10))
+    talk.handle(ladder_begun(10))
     assert talk.is_halted(15, 25) == [set_timer(25)]
-    assert talk.hears(timer(25)) == [v.StopCallback(LEASE), rung("callback", 25, 15, "timed out, killed"), v.Kill(LEASE)]
-    talk.hears(exited(25, 137))
-    assert talk.hears(free(25))[1:] == ended(
+    assert talk.handle(timer(25)) == [v.StopCallback(LEASE), rung("callback", 25, 15, "timed out, killed"), v.Kill(LEASE)]
+    talk.handle(exited(25, 137))
+    assert talk.handle(free(25))[1:] == ended(
         "killed", 25, 25, exit_code=137, stopping=True, message="did not leave within its grace"
     )
 
@@ -244,13 +244,13 @@ def test_when_the_executor_stops_a_ladder_under_way_is_cut_short_but_still_told(
 def test_when_the_executor_stops_before_the_job_was_started_it_is_lost_and_never_runs() -> None:
     talk = Conversation()
     assert talk.is_halted(1, 11) == [v.Unspawn(LEASE)]
-    assert talk.hears(v.StartFailed(s(1), LEASE, "never_started")) == ended("lost", 1, 1, message="executor stopped")
+    assert talk.handle(v.StartFailed(s(1), LEASE, "never_started")) == ended("lost", 1, 1, message="executor stopped")
 
 
 def test_a_job_that_starts_while_the_executor_stops_is_ended_at_once() -> None:
     talk = Conversation()
     talk.is_halted(1, 11)
-    assert talk.hears(started(2))[1:] == [
+    assert talk.handle(started(2))[1:] == [
         v.Notify(LEASE, "executor_stopping", "", s(11), s(11)),
         v.Terminate(LEASE),
         set_timer(11),
@@ -259,9 +259,9 @@ def test_a_job_that_starts_while_the_executor_stops_is_ended_at_once() -> None:
 
 def test_a_job_that_had_ended_when_the_executor_stopped_is_not_lost() -> None:
     talk = running()
-    talk.hears(exited(9))
+    talk.handle(exited(9))
     assert talk.is_halted(10, 20) == []
-    assert talk.hears(free(10)) == ended("exited", 9, 10, exit_code=0)
+    assert talk.handle(free(10)) == ended("exited", 9, 10, exit_code=0)
 
 
 EVENTS = st.sampled_from(
@@ -283,52 +283,52 @@ EVENTS = st.sampled_from(
 @given(st.lists(EVENTS | st.sampled_from(["stop", "halt", "timer"]), max_size=30), st.booleans())
 def test_whatever_happens_in_whatever_order_the_end_is_stated_at_most_once_and_nothing_follows_it(events, callback) -> None:
     talk = Conversation(on_abort=("save",) if callback else ())
-    said: list[v.Action] = []
+    actions: list[v.Action] = []
     for number, event in enumerate(events):
         if event == "stop":
-            said += talk.is_stopped(number)
+            actions += talk.is_stopped(number)
         elif event == "halt":
-            said += talk.is_halted(number, number + 5) if talk.lease.phase is not Phase.ENDED else []
+            actions += talk.is_halted(number, number + 5) if talk.lease.phase is not Phase.ENDED else []
         elif event == "timer":
-            said += talk.hears(v.TimerFired(s(number), LEASE, talk.lease.deadline))
+            actions += talk.handle(v.TimerFired(s(number), LEASE, talk.lease.deadline))
         else:
-            said += talk.hears(event(s(number)))
-    ends = [number for number, action in enumerate(said) if isinstance(action, v.Release)]
-    assert ends in ([], [len(said) - 1])
+            actions += talk.handle(event(s(number)))
+    ends = [number for number, action in enumerate(actions) if isinstance(action, v.Release)]
+    assert ends in ([], [len(actions) - 1])
     assert (talk.lease.phase is Phase.ENDED) is bool(ends)
 
 
 def test_a_job_that_takes_more_than_it_was_given_is_killed_and_the_end_says_why() -> None:
     talk = Conversation()
-    talk.hears(started(0))
-    assert talk.hears(v.Overran(s(5), LEASE, "it took too much")) == [v.Kill(LEASE)]
-    assert talk.hears(exited(6, 137)) == [v.Verify(LEASE)]
-    assert talk.hears(free(7)) == ended("exited", 6, 7, exit_code=137, message="it took too much")
+    talk.handle(started(0))
+    assert talk.handle(v.Overran(s(5), LEASE, "it took too much")) == [v.Kill(LEASE)]
+    assert talk.handle(exited(6, 137)) == [v.Verify(LEASE)]
+    assert talk.handle(free(7)) == ended("exited", 6, 7, exit_code=137, message="it took too much")
 
 
 def test_of_what_device_it_took_too_much_is_a_fact() -> None:
     talk = Conversation()
-    talk.hears(started(0))
+    talk.handle(started(0))
     overran = v.Overran(s(5), LEASE, "it took too much", "gpu0", 1_000, 1_400)
     fact = LeaseOverranV1(job=JOB, attempt=1, device="gpu0", limit=1_000, used=1_400, at=s(5))
-    assert talk.hears(overran) == [v.State(fact), v.Kill(LEASE)]
-    assert talk.hears(exited(6, 137)) == [v.Verify(LEASE)]
-    assert talk.hears(overran) == [], "it is gone already"
+    assert talk.handle(overran) == [v.State(fact), v.Kill(LEASE)]
+    assert talk.handle(exited(6, 137)) == [v.Verify(LEASE)]
+    assert talk.handle(overran) == [], "it is gone already"
 
 
 def test_a_job_that_takes_too_much_while_its_ladder_runs_was_preempted() -> None:
     """R30."""
     talk = Conversation(on_abort=("save",))
-    talk.hears(started(0))
+    talk.handle(started(0))
     talk.is_stopped(1)
-    talk.hears(ladder_begun(1))
-    assert talk.hears(v.Overran(s(5), LEASE, "it took too much")) == [v.Kill(LEASE)]
-    talk.hears(exited(6, 137))
-    assert talk.hears(free(7))[-2:] == ended("exited", 6, 7, exit_code=137, stopping=True, message="it took too much")
+    talk.handle(ladder_begun(1))
+    assert talk.handle(v.Overran(s(5), LEASE, "it took too much")) == [v.Kill(LEASE)]
+    talk.handle(exited(6, 137))
+    assert talk.handle(free(7))[-2:] == ended("exited", 6, 7, exit_code=137, stopping=True, message="it took too much")
 
 
 def test_where_the_end_of_the_job_was_not_seen_it_is_lost() -> None:
     talk = Conversation()
-    talk.hears(started(0))
-    talk.hears(v.Exited(s(5), LEASE, None, seen=s(9)))
-    assert talk.hears(free(9)) == ended("lost", 5, 9, message=life.KEEPER_KILLED)
+    talk.handle(started(0))
+    talk.handle(v.Exited(s(5), LEASE, None, seen=s(9)))
+    assert talk.handle(free(9)) == ended("lost", 5, 9, message=life.KEEPER_KILLED)

@@ -64,8 +64,8 @@ def ended(outcome: str, at: int, **fields: Any) -> v.State:
 
 
 def disputed(device: str, holder: str, at: int) -> v.State:
-    said = f"it is held for {holder}, which the ledger does not have there"
-    return v.State(DeviceDrainedV1(node="gpu01", device=device, cause="disputed", message=said, at=at))
+    message = f"it is held for {holder}, which the ledger does not have there"
+    return v.State(DeviceDrainedV1(node="gpu01", device=device, cause="disputed", message=message, at=at))
 
 
 def finish(one: Node, lease: str = LEASE) -> None:
@@ -374,15 +374,15 @@ def test_a_device_that_fails_is_drained_by_a_fact_that_says_why_and_returned_by_
 def test_before_the_node_has_registered_the_registration_says_it() -> None:
     one = node(answered=False)
     assert one.step(changed(5)) == []
-    (said,) = one.step(answer(0, at=6))
-    assert [device.unfit for device in said.fact.devices] == ["XID 79: it has fallen off the bus", ""]
+    (action,) = one.step(answer(0, at=6))
+    assert [device.unfit for device in action.fact.devices] == ["XID 79: it has fallen off the bus", ""]
 
 
 def test_nothing_is_started_on_a_device_that_is_drained(make_order) -> None:  # R36
     one = node()
     one.step(changed(5))
-    (said,) = one.step(push(9, make_order(), at=6))
-    assert (said.fact.outcome, said.fact.message) == (
+    (action,) = one.step(push(9, make_order(), at=6))
+    assert (action.fact.outcome, action.fact.message) == (
         "refused",
         "device gpu0 is drained: XID 79: it has fallen off the bus",
     )
@@ -401,8 +401,8 @@ def test_what_fails_on_a_device_that_failed(make_order, code: int, outcome: str,
     one.step(v.Started(3, LEASE, "hardware"))
     one.step(changed(5))
     one.step(v.Exited(6, LEASE, code))
-    told = [action.fact for action in one.step(v.DevicesFree(7, LEASE)) if isinstance(action, v.State)]
-    assert [(fact.outcome, fact.exit_code, fact.message) for fact in told] == [(outcome, code, message)]
+    facts = [action.fact for action in one.step(v.DevicesFree(7, LEASE)) if isinstance(action, v.State)]
+    assert [(fact.outcome, fact.exit_code, fact.message) for fact in facts] == [(outcome, code, message)]
 
 
 def test_an_order_for_a_device_that_another_lease_holds_is_disputed_and_the_node_asks_what_should_run(make_order) -> None:
@@ -417,9 +417,9 @@ def test_an_order_for_a_device_that_another_lease_holds_is_disputed_and_the_node
         v.State(LeaseEndedV1(job=SECOND_JOB, held_by=LEASE, **refused)),
     ]
 
-    told = one.step(answer(21, at=5))
+    actions = one.step(answer(21, at=5))
 
-    assert told == [v.Notify(LEASE, "revoked", "", 5_000_005, 5_000_005)]  # the ledger does not have it
+    assert actions == [v.Notify(LEASE, "revoked", "", 5_000_005, 5_000_005)]  # the ledger does not have it
     one.step(v.Notified(6, LEASE, False))
     one.step(v.Exited(7, LEASE, 143))
     assert one.step(v.DevicesFree(8, LEASE))[-1] == v.State(registered(8))  # and so the device may be granted again

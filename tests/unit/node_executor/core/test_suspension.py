@@ -38,9 +38,9 @@ def stands_still(at: float = 10):
     """A lease that has been suspended."""
     talk = running()
     talk.is_stopped(at, SUSPEND)
-    assert talk.hears(ladder_begun(at)) == [rung("told", at, 0, "told"), v.Suspend(LEASE)]
+    assert talk.handle(ladder_begun(at)) == [rung("told", at, 0, "told"), v.Suspend(LEASE)]
     still = v.Suspended(s(at), LEASE, "sigstop")
-    assert talk.hears(still) == [rung("suspend", at, 0, "sigstop"), suspended(at)]
+    assert talk.handle(still) == [rung("suspend", at, 0, "sigstop"), suspended(at)]
     assert (talk.lease.phase, talk.lease.parked, talk.lease.ladder) == (Phase.SUSPENDED, True, None)
     return talk
 
@@ -52,7 +52,7 @@ def test_told_again_to_be_suspended_it_says_that_it_is() -> None:
 def test_any_other_stop_kills_it_and_its_devices_are_not_looked_at_because_they_may_be_of_another_job() -> None:
     talk = stands_still()
     assert talk.is_stopped(20, CANCEL) == [v.Kill(LEASE)]
-    assert talk.hears(exited(21, 137)) == [
+    assert talk.handle(exited(21, 137)) == [
         rung("kill", 21, 1, "gone"),
         *ended("killed", 21, 21, exit_code=137, stopping=True, message="it was suspended"),
     ]
@@ -60,7 +60,7 @@ def test_any_other_stop_kills_it_and_its_devices_are_not_looked_at_because_they_
 
 def test_an_end_while_it_stands_still_is_one_of_the_ladder() -> None:
     talk = stands_still()
-    assert talk.hears(exited(21, 9)) == ended("exited", 21, 21, exit_code=9, stopping=True)
+    assert talk.handle(exited(21, 9)) == ended("exited", 21, 21, exit_code=9, stopping=True)
 
 
 def test_the_executor_does_not_stop_without_it() -> None:
@@ -71,25 +71,25 @@ def test_a_cancel_that_comes_while_it_is_told_keeps_it_from_being_suspended() ->
     talk = running()
     talk.is_stopped(10, SUSPEND)
     assert talk.is_stopped(10, CANCEL) == []
-    assert talk.hears(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Terminate(LEASE), set_timer(40)]
+    assert talk.handle(ladder_begun(10)) == [rung("told", 10, 0, "told"), v.Terminate(LEASE), set_timer(40)]
 
 
 def test_a_cancel_that_comes_while_it_is_being_suspended_kills_it_then() -> None:
     talk = running()
     talk.is_stopped(10, SUSPEND)
-    talk.hears(ladder_begun(10))
+    talk.handle(ladder_begun(10))
     assert talk.is_stopped(10, CANCEL) == []
     still = v.Suspended(s(11), LEASE, "sigstop")
-    assert talk.hears(still) == [rung("suspend", 11, 1, "sigstop"), suspended(11), v.Kill(LEASE)]
+    assert talk.handle(still) == [rung("suspend", 11, 1, "sigstop"), suspended(11), v.Kill(LEASE)]
 
 
 def test_an_end_that_comes_first_is_one_like_any_other() -> None:
     talk = running()
     talk.is_stopped(10, SUSPEND)
-    talk.hears(ladder_begun(10))
-    assert talk.hears(exited(11, 0)) == [v.Verify(LEASE)]
-    assert talk.hears(v.Suspended(s(11), LEASE, "sigstop")) == []
-    assert talk.hears(free(12))[-2:] == ended("exited", 11, 12, exit_code=0, stopping=True)
+    talk.handle(ladder_begun(10))
+    assert talk.handle(exited(11, 0)) == [v.Verify(LEASE)]
+    assert talk.handle(v.Suspended(s(11), LEASE, "sigstop")) == []
+    assert talk.handle(free(12))[-2:] == ended("exited", 11, 12, exit_code=0, stopping=True)
 
 
 @pytest.fixture
@@ -116,14 +116,14 @@ class Machine:
         return self.node.step(v.Answered(5, NodeAnswer(node="n", through=through, last_record=0, starts=starts, stops=stops)))
 
 
-def told_with_it(order):
+def as_suspended(order):
     return msgspec.structs.replace(order, suspended=True)
 
 
 def test_it_stays_where_it_is_while_it_is_told_so_and_goes_on_when_it_is_not(order) -> None:
     machine = Machine(order)
     assert machine.node.devices["gpu0"].free == 126_000
-    assert machine.answered(4, told_with_it(order)) == []
+    assert machine.answered(4, as_suspended(order)) == []
     assert machine.answered(5, order) == [v.Resume(LEASE)]
     assert machine.node.devices["gpu0"].free == 0
     resumed = v.State(LeaseResumedV1(job=JOB, attempt=1, at=7))
@@ -136,7 +136,7 @@ def test_it_stays_where_it_is_while_it_is_told_so_and_goes_on_when_it_is_not(ord
 def test_its_devices_may_be_used_by_another_and_until_then_it_does_not_go_on(order, make_order) -> None:
     machine = Machine(order)
     other = make_order(attempt=2, devices=order.devices)
-    assert machine.answered(4, told_with_it(order), other) == [v.Spawn(other)]
+    assert machine.answered(4, as_suspended(order), other) == [v.Spawn(other)]
     assert machine.answered(5, order, other) == []
     assert machine.node.devices["gpu0"].free == 0
 
@@ -145,7 +145,7 @@ def test_one_that_is_unknown_here_is_not_started_anew(order) -> None:
     machine = Machine(order)
     stranger = msgspec.structs.replace(order, lease=f"{JOB}/7/0", attempt=7, started=True, suspended=True)
     lost = LeaseEndedV1(job=JOB, attempt=7, outcome="lost", message="it was suspended here, and is gone", exited_at=5, at=5)
-    assert machine.answered(4, told_with_it(order), stranger) == [v.State(lost)]
+    assert machine.answered(4, as_suspended(order), stranger) == [v.State(lost)]
 
 
 def test_it_is_stopped_where_the_ledger_knows_nothing_of_it(order) -> None:
@@ -159,6 +159,6 @@ def test_who_is_told_to_stop_while_being_resumed_is_told_as_soon_as_it_is_back()
     resume(talk.lease, out)
     assert out == [v.Resume(LEASE)]
     assert talk.is_stopped(20, CANCEL) == []
-    resumed, *then = talk.hears(v.Resumed(s(30), LEASE))
+    resumed, *then = talk.handle(v.Resumed(s(30), LEASE))
     assert resumed == v.State(LeaseResumedV1(job=JOB, attempt=1, at=s(30)))
     assert [type(action) for action in then] == [v.Notify]

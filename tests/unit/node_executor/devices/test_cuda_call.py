@@ -52,17 +52,17 @@ def test_without_a_user_of_cuda_nothing_is_done_and_of_several_none_is_moved(cal
 
 
 @pytest.mark.parametrize(
-    ("refuse", "said"),
+    ("refuse", "outcome"),
     [
         ("lock 600", "failed it did not come to rest in time\n"),
         ("lock 801", "failed cuCheckpointProcessLock: not supported\n"),
         ("checkpoint 304", "failed cuCheckpointProcessCheckpoint: the kernel refuses; it is as it was\n"),
     ],
 )
-def test_what_goes_wrong_leaves_it_as_it_was(call, tmp_path, refuse, said) -> None:
+def test_what_goes_wrong_leaves_it_as_it_was(call, tmp_path, refuse, outcome) -> None:
     (tmp_path / OWN).write_text("0 100")
     (tmp_path / "refuse").write_text(refuse)
-    assert call("suspend", "1000", OWN) == said
+    assert call("suspend", "1000", OWN) == outcome
     assert state(tmp_path) == "0"
 
 

@@ -7,7 +7,7 @@ from headrace.node_executor.devices.names import model_name, short_names
 
 
 @pytest.mark.parametrize(
-    ("told", "memory", "name"),
+    ("product", "memory", "name"),
     [
         ("NVIDIA H100 80GB HBM3", 81_559, "H100-80GB"),
         ("NVIDIA H100 NVL", 95_830, "H100-94GB"),
@@ -24,13 +24,13 @@ from headrace.node_executor.devices.names import model_name, short_names
         ("", 300 * 1024, "GPU-300GB"),
     ],
 )
-def test_a_model_is_called_by_its_chip_and_the_memory_it_is_sold_with(told: str, memory: int, name: str) -> None:
-    assert model_name(told, memory) == name
+def test_a_model_is_called_by_its_chip_and_the_memory_it_is_sold_with(product: str, memory: int, name: str) -> None:
+    assert model_name(product, memory) == name
 
 
-@pytest.mark.parametrize("told", ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "NVIDIA A100-PCIE-80GB"])
-def test_a_name_is_enough_to_know_how_it_is_cut(told: str) -> None:
-    assert family_of(model_name(told, 81_559)) == family_of(told, 81_559)
+@pytest.mark.parametrize("product", ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "NVIDIA A100-PCIE-80GB"])
+def test_a_name_is_enough_to_know_how_it_is_cut(product: str) -> None:
+    assert family_of(model_name(product, 81_559)) == family_of(product, 81_559)
 
 
 def test_a_device_is_called_by_the_beginning_of_its_uuid_where_that_is_enough() -> None:

@@ -108,36 +108,36 @@ def test_one_that_only_a_new_beginning_finds_is_looked_for_so_now_and_then(devic
 
 
 def test_one_that_is_back_is_heard_again(devices: NvmlDevices, machine: Machine) -> None:
-    heard: queue.Queue[tuple[str, Trouble]] = queue.Queue()
+    reported: queue.Queue[tuple[str, Trouble]] = queue.Queue()
     machine.set("lost", 1, gpu=1)
-    devices.listen(lambda name, trouble: heard.put((name, trouble)))
+    devices.listen(lambda name, trouble: reported.put((name, trouble)))
     machine.set("lost", 0, gpu=1)
     devices.check_health(1)
     while heard.empty():  # whether the listener has begun already is unknown
         machine.event(XID, 79, gpu=1)
         try:
-            assert heard.get(timeout=0.2) == (SECOND, Trouble("xid", 79, "XID 79: it has fallen off the bus"))
+            assert reported.get(timeout=0.2) == (SECOND, Trouble("xid", 79, "XID 79: it has fallen off the bus"))
             break
         except queue.Empty:
             continue
 
 
 def test_events_drain_at_once_and_those_of_programs_do_not(devices: NvmlDevices, machine: Machine) -> None:
-    heard: queue.Queue[tuple[str, Trouble]] = queue.Queue()
+    reported: queue.Queue[tuple[str, Trouble]] = queue.Queue()
     registered = machine.get("calls")
     assert registered == 0
-    devices.listen(lambda name, trouble: heard.put((name, trouble)))
-    while heard.empty():  # events are only heard by who listens already
+    devices.listen(lambda name, trouble: reported.put((name, trouble)))
+    while reported.empty():  # events are only heard by who listens already
         machine.event(XID, 31)
         machine.event(XID, 79, gpu=1)
         try:
-            assert heard.get(timeout=0.2) == (SECOND, Trouble("xid", 79, "XID 79: it has fallen off the bus"))
+            assert reported.get(timeout=0.2) == (SECOND, Trouble("xid", 79, "XID 79: it has fallen off the bus"))
             break
         except queue.Empty:
             continue
     assert [device.unfit for device in devices.inventory()] == ["", "XID 79: it has fallen off the bus"]
     machine.set("lost", 1)
-    assert heard.get(timeout=5) == (FIRST, Trouble("lost", 0, "the driver has lost it"))
+    assert reported.get(timeout=5) == (FIRST, Trouble("lost", 0, "the driver has lost it"))
 
 
 def test_a_gpu_in_mig_mode_says_so(machine: Machine) -> None:

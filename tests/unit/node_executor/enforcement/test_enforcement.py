@@ -55,14 +55,14 @@ class Fake:
 
 @pytest.fixture
 def make(tmp_path: Path):
-    """Mechanisms for devices, proved; they are closed at the end. What they report is in `heard`."""
+    """Mechanisms for devices, proved; they are closed at the end. What they report is in `overruns`."""
     made: list[Enforcement] = []
 
     def enforcement(devices, *mechanisms, slices=None, parts=()) -> Enforcement:
-        heard: queue.Queue[Overrun] = queue.Queue()
-        found = Enforcement(devices, Mechanisms(mechanisms, slices, parts), LeaseOwners(str(tmp_path)), heard.put)
+        overruns: queue.Queue[Overrun] = queue.Queue()
+        found = Enforcement(devices, Mechanisms(mechanisms, slices, parts), LeaseOwners(str(tmp_path)), overruns.put)
         found.prove()
-        found.heard = heard
+        found.overruns = overruns
         made.append(found)
         return found
 
@@ -220,7 +220,7 @@ def test_a_lease_that_was_adopted_is_watched_and_taken_down(
     assert enforcement.adopt(case(HALF)).env["good"] == LEASE
     enforcement.started(LEASE, case(HALF).control, sleeper)
     machine.process(sleeper, 60_000)
-    assert enforcement.heard.get(timeout=2).used == 60_000
+    assert enforcement.overruns.get(timeout=2).used == 60_000
     machine.gone(sleeper)
     assert (enforcement.leave(LEASE), fake.asked) == ("", [("adopt", LEASE), ("open", LEASE)])
 
@@ -249,8 +249,8 @@ time.sleep(600)
         assert process.stdout is not None
         assert process.stdout.readline() == "0\n"
     part = part_of(81_559, HALF.units)
-    assert enforcement.heard.get(timeout=2) == Overrun("a.b.bad/1/0", FIRST, part, 42_000)
-    assert enforcement.heard.empty()
+    assert enforcement.overruns.get(timeout=2) == Overrun("a.b.bad/1/0", FIRST, part, 42_000)
+    assert enforcement.overruns.empty()
     assert running[0].poll() is None
     for process in running:
         process.kill()

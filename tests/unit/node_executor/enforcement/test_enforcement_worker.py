@@ -83,12 +83,12 @@ async def test_leaving_tells_what_is_in_the_way(enclosing, enforcement, outcome:
 
 async def test_where_nothing_is_waited_for_it_is_told_before_the_call_returns(enforcement) -> None:
     enforcement.quick = True
-    enclosing, told = EnforcementWorker(enforcement), []
-    enclosing.enter(CASE, told.append, told.append)
+    enclosing, results = EnforcementWorker(enforcement), []
+    enclosing.enter(CASE, results.append, results.append)
     enforcement.outcome = ""
-    enclosing.leave(CASE.lease, told.append)
+    enclosing.leave(CASE.lease, results.append)
     enclosing.forget(CASE.lease)
-    assert told == [Entered("hardware", {"A": "b"}), ""]
+    assert results == [Entered("hardware", {"A": "b"}), ""]
     assert len(enforcement.threads) == 3
     assert set(enforcement.threads) == {threading.current_thread().name}
     enclosing.close()

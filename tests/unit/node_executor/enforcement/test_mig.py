@@ -168,16 +168,16 @@ def test_slices_of_others_are_seen_to_come_and_go_beside_what_is_stuck(site: Sit
         {FIRST: ("1g.10gb@3",)},
         {FIRST: ("1g.10gb@3",)},
     )
-    told = Trouble("foreign_slice", 1, "slices of others are on it: 1g.10gb@3")
-    assert site.reported == [(FIRST, told)]
+    foreign = Trouble("foreign_slice", 1, "slices of others are on it: 1g.10gb@3")
+    assert site.reported == [(FIRST, foreign)]
     site.mechanism.enclose(case(SLICE))
     machine.set("stuck", 1)
     for _ in range(TRIES_BEFORE_STUCK):
         site.mechanism.open(LEASE)
     stuck = Trouble("stuck_slice", 4, "the driver does not let go of slice 3g.40gb@4")
-    assert site.reported == [(FIRST, told), (FIRST, stuck)]
+    assert site.reported == [(FIRST, foreign), (FIRST, stuck)]
     machine.set("stuck", 0)
-    assert (site.mechanism.open(LEASE), site.reported[2:]) == ("", [(FIRST, told)])
+    assert (site.mechanism.open(LEASE), site.reported[2:]) == ("", [(FIRST, foreign)])
     site.devices.nvml.destroy_instance(site.devices.gpu(FIRST).uuid, number)
     assert (site.mechanism.check_foreign_slices(), site.reported[3:]) == ({}, [(FIRST, None)])
 

@@ -153,13 +153,13 @@ def test_a_library_that_accounts_of_jobs_cannot_load_proves_nothing_and_no_job_i
     mechanism = PreloadMechanism(devices, str(library), str(tmp_path), as_a_job)
     with capture_logs() as logs:
         assert mechanism.prove() == ""
-    [said] = [entry["reason"] for entry in logs if entry["event"] == "no_preloaded_cap"]
+    [reason] = [entry["reason"] for entry in logs if entry["event"] == "no_preloaded_cap"]
     with pytest.raises(CannotEnclose) as error:
         mechanism.enclose(case(HALF))
-    assert said == error.value.args[0]
+    assert reason == error.value.args[0]
     means = {"library": f"read by accounts of jobs: {library}"}
     means["directory"] = f"reached by accounts of jobs: others cannot pass through {library.parent}"
-    assert said == f"the library that caps its memory cannot be {means[closed]}"
+    assert reason == f"the library that caps its memory cannot be {means[closed]}"
 
 
 def test_a_library_that_the_loader_ignores_proves_nothing_and_what_the_loader_says_is_the_reason(
@@ -170,5 +170,5 @@ def test_a_library_that_the_loader_ignores_proves_nothing_and_what_the_loader_sa
     library.chmod(0o755)
     with capture_logs() as logs:
         assert PreloadMechanism(devices, str(library), str(tmp_path), as_a_job).prove() == ""
-    [said] = [entry["reason"] for entry in logs if entry["event"] == "no_preloaded_cap"]
-    assert "cannot be preloaded" in said
+    [reason] = [entry["reason"] for entry in logs if entry["event"] == "no_preloaded_cap"]
+    assert "cannot be preloaded" in reason

@@ -18,11 +18,11 @@ def test_its_answers_come_back_and_silence_is_not_an_answer(machine: Machine) ->
 
 def test_it_is_run_as_a_job_is_under_the_account_with_its_groups_and_without_new_privileges(as_a_job: ProbeRun) -> None:
     account = UserAccount(TRIAL, TRIAL, "trial", (TRIAL - 1,))
-    trial, said = ProbeRun(account), []
+    trial, outputs = ProbeRun(account), []
     for line in ("id -u", "id -G", "grep NoNewPrivs /proc/self/status | tr -d '[:space:]'"):
         assert trial.send(("open", "/dev/null"), {}, prefix=("/bin/sh", "-c", f"{line} >&2; exit 3")) == []
-        said.append(trial.message)
-    assert said == [str(TRIAL), f"{TRIAL} {TRIAL - 1}", "NoNewPrivs:1"]
+        outputs.append(trial.message)
+    assert outputs == [str(TRIAL), f"{TRIAL} {TRIAL - 1}", "NoNewPrivs:1"]
 
 
 def test_what_nothing_holds_back_is_not_refused(machine: Machine) -> None:

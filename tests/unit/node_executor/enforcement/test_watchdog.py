@@ -22,8 +22,8 @@ def test_the_processes_of_a_lease_are_summed_up_by_device() -> None:
 def test_who_is_over_twice_on_end_is_told_of_once() -> None:
     watch = OverrunDetector()
     over = {("a", "g0"): 1_300, ("b", "g0"): 1_200}
-    told = [watch.judge(over, LIMITS) for _ in range(4)]
-    assert told == [[], [Overrun("a", "g0", 1_000, 1_300)], [], []]
+    overruns = [watch.judge(over, LIMITS) for _ in range(4)]
+    assert overruns == [[], [Overrun("a", "g0", 1_000, 1_300)], [], []]
 
 
 def test_who_gives_it_back_in_between_is_let_be() -> None:
@@ -32,10 +32,10 @@ def test_who_gives_it_back_in_between_is_let_be() -> None:
     assert [watch.judge(failing_usage, LIMITS) for failing_usage in looks] == [[], [], [], []]
 
 
-@pytest.mark.parametrize(("used", "told"), [(STRAY, []), (STRAY + 1, [Overrun("a", "g7", 0, STRAY + 1)])])
-def test_on_a_device_that_it_was_never_given_a_lease_may_hold_next_to_nothing(used: int, told: list[Overrun]) -> None:
+@pytest.mark.parametrize(("used", "overruns"), [(STRAY, []), (STRAY + 1, [Overrun("a", "g7", 0, STRAY + 1)])])
+def test_on_a_device_that_it_was_never_given_a_lease_may_hold_next_to_nothing(used: int, overruns: list[Overrun]) -> None:
     watch = OverrunDetector()
-    assert [watch.judge({("a", "g7"): used}, LIMITS) for _ in range(2)][1] == told
+    assert [watch.judge({("a", "g7"): used}, LIMITS) for _ in range(2)][1] == overruns
 
 
 def test_strangers_are_let_be() -> None:
@@ -44,12 +44,12 @@ def test_strangers_are_let_be() -> None:
 
 
 def test_it_looks_by_itself_and_tells_within_a_second(devices: NvmlDevices, machine: Machine, sleeper: int) -> None:
-    heard: queue.Queue[Overrun] = queue.Queue()
-    dog = Watchdog(devices.on_devices, {sleeper: "a"}.get, heard.put)  # type: ignore[arg-type]
+    overruns: queue.Queue[Overrun] = queue.Queue()
+    dog = Watchdog(devices.on_devices, {sleeper: "a"}.get, overruns.put)  # type: ignore[arg-type]
     dog.given("a", {FIRST: Limit(1_000, 1_256)})
     dog.start()
     machine.process(sleeper, 2_000)
-    assert heard.get(timeout=1.0) == Overrun("a", FIRST, 1_000, 2_000)
+    assert overruns.get(timeout=1.0) == Overrun("a", FIRST, 1_000, 2_000)
     assert dog.used == {("a", FIRST): 2_000}
     dog.taken("a")
     dog.stop()

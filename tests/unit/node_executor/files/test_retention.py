@@ -99,11 +99,11 @@ def test_a_borrower_that_wants_no_more_than_an_equal_share_gets_all_of_it() -> N
     chance = random.Random(25)
     for _ in range(500):
         wanted = {str(number): chance.randrange(1_000) for number in range(chance.randrange(1, 9))}
-        room = chance.randrange(4_000)
-        given = shares(wanted, room)
-        assert sum(given.values()) <= room
-        assert all(given[one] == wanted[one] for one in wanted if wanted[one] <= room // len(wanted))
-        assert sum(given.values()) >= min(room, sum(wanted.values())) - len(wanted)
+        capacity = chance.randrange(4_000)
+        given = shares(wanted, capacity)
+        assert sum(given.values()) <= capacity
+        assert all(given[one] == wanted[one] for one in wanted if wanted[one] <= capacity // len(wanted))
+        assert sum(given.values()) >= min(capacity, sum(wanted.values())) - len(wanted)
 
 
 def test_a_spare_directory_into_which_a_job_wrote_is_removed(tmp_path) -> None:

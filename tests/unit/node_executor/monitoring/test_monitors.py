@@ -175,13 +175,13 @@ async def test_a_look_that_fails_is_not_the_last(monkeypatch: pytest.MonkeyPatch
 
 async def test_a_device_is_in_order_again_when_neither_it_nor_its_slices_are_in_trouble(stage: Stage) -> None:
     stuck, lost = Trouble("stuck_slice", 4, "stuck"), Trouble("lost", 0, "lost")
-    for tell, trouble in (
+    for report, trouble in (
         (stage.watching.slices_changed, stuck),
         (stage.watching.changed, lost),
         (stage.watching.changed, None),
         (stage.watching.slices_changed, None),
     ):
-        tell(FIRST, trouble)
+        report(FIRST, trouble)
     async with asyncio.timeout(PATIENCE):
         while len(stage.events) < 4:
             await asyncio.sleep(0)

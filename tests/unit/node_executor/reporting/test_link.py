@@ -106,8 +106,8 @@ async def test_a_record_is_appended_behind_the_expected_one(wire) -> None:
 
 async def test_another_last_record_is_told_with_its_sequence_and_is_a_refusal_without(wire) -> None:
     for text, error in (("wrong last sequence: 12", WrongLast), ("something new", LogUnavailable)):
-        said = {"error": {"err_code": 10071, "description": text}}
-        wire.client.answers["hr.ledger.node.gpu01"] = answered(json.dumps(said).encode())
+        answer = {"error": {"err_code": 10071, "description": text}}
+        wire.client.answers["hr.ledger.node.gpu01"] = answered(json.dumps(answer).encode())
         with pytest.raises(error) as raised:
             await wire.link.append(b"{}", 3)
         assert error is LogUnavailable or raised.value.last == 12
@@ -146,18 +146,18 @@ async def test_only_orders_that_can_be_read_and_name_this_node_are_heard(wire) -
 
 
 async def test_requests_for_output_are_answered_also_those_that_make_no_sense(wire) -> None:
-    said: list[bytes] = []
+    replies: list[bytes] = []
 
     async def respond(payload: bytes) -> None:
         if len(payload) > 70:
             raise errors.MaxPayloadError
-        said.append(payload)
+        replies.append(payload)
 
-    hear = wire.client.listening["hr.logs.gpu01"]
-    await hear(SimpleNamespace(data=encode(LogsRequest(job="a.b.c", attempt=1)), respond=respond))
-    await hear(SimpleNamespace(data=b"{", respond=respond))
-    assert json.loads(said[0]) == {"data": "a.b.c"}
-    assert json.loads(said[1])["ended"] is True
+    callback = wire.client.listening["hr.logs.gpu01"]
+    await callback(SimpleNamespace(data=encode(LogsRequest(job="a.b.c", attempt=1)), respond=respond))
+    await callback(SimpleNamespace(data=b"{", respond=respond))
+    assert json.loads(replies[0]) == {"data": "a.b.c"}
+    assert json.loads(replies[1])["ended"] is True
 
 
 async def test_a_node_that_was_silent_for_long_says_that_it_is_back(wire, monkeypatch) -> None:

@@ -285,12 +285,12 @@ async def test_files_that_a_crash_left_before_a_container_was_started_are_remove
     site.close()
 
 
-@pytest.mark.parametrize("said", ["nonsense", '{"message": 1}', '[{"Labels": null}, 5]', "null"])
+@pytest.mark.parametrize("answer", ["nonsense", '{"message": 1}', '[{"Labels": null}, 5]', "null"])
 async def test_an_engine_that_answers_nonsense_ends_neither_the_executor_nor_what_it_looks_after(
-    engine, tmp_path, said
+    engine, tmp_path, answer
 ) -> None:
     site = Site(tmp_path, engine, "")
-    engine.says = said
+    engine.says = answer
     with contextlib.suppress(EngineError):
         assert await site.containers.reconcile(set) == ([], {})
     site.close()
@@ -306,8 +306,8 @@ async def test_while_an_engine_hangs_everything_else_goes_on(tmp_path) -> None:
         async with asyncio.timeout(PATIENCE / 2):
             assert await asyncio.to_thread(lambda: 7) == 7
         assert not any(story.running.done() for story in stories)
-    told = await asyncio.gather(*(story.running for story in stories), return_exceptions=True)
-    assert [type(one) for one in told] == [CannotStart] * 100
+    results = await asyncio.gather(*(story.running for story in stories), return_exceptions=True)
+    assert [type(one) for one in results] == [CannotStart] * 100
     site.close()
 
 

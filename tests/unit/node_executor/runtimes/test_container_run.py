@@ -29,7 +29,7 @@ from tests.mock_engine import Engine as Played
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "expected"),
+    ("status", "message", "expected"),
     [
         (400, 'exec: "x": executable file not found\nin $PATH', 'failed 127 exec: "x": executable file not found in $PATH'),
         (500, 'exec: "x": exec format error', 'failed 126 exec: "x": exec format error'),
@@ -43,9 +43,9 @@ from tests.mock_engine import Engine as Played
         (0, "the engine does not answer", "failed 0 the engine does not answer"),
     ],
 )
-def test_what_the_engine_says_is_the_jobs_fault_or_the_nodes(status, said, expected) -> None:
+def test_what_the_engine_says_is_the_jobs_fault_or_the_nodes(status, message, expected) -> None:
     """R36."""
-    assert blamed(EngineError(status, said), "x") == expected
+    assert blamed(EngineError(status, message), "x") == expected
 
 
 def test_what_is_not_there_needs_no_end(tmp_path) -> None:
@@ -110,28 +110,28 @@ def test_an_answer_that_is_not_json_is_the_engines_error(tmp_path) -> None:
 class Odd(Engine):
     """An engine that says this of a container, and nothing of its output."""
 
-    def __init__(self, said: object) -> None:
+    def __init__(self, answer: object) -> None:
         super().__init__("")
-        self.said = said
+        self.answer = answer
 
     @contextlib.contextmanager
     def open(self, *_: object, **__: object) -> Iterator[Any]:
         yield io.BytesIO()
 
     def call(self, method: str, where: str, body: object = None, timeout: float | None = None) -> Any:
-        if isinstance(self.said, Exception):
-            raise self.said
-        return self.said
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
 
 @pytest.mark.parametrize(
-    "said", [{}, None, [], {"State": None}, {"State": {"Running": False, "ExitCode": "many"}}, Unreadable(0, "<html>")]
+    "description", [{}, None, [], {"State": None}, {"State": {"Running": False, "ExitCode": "many"}}, Unreadable(0, "<html>")]
 )
-def test_a_container_that_the_engine_describes_badly_is_lost_with_the_reason(tmp_path, said) -> None:
+def test_a_container_that_the_engine_describes_badly_is_lost_with_the_reason(tmp_path, description) -> None:
     with pytest.raises(
         Lost, match="what the container engine says of the job's container cannot be understood: .*Error|Unreadable"
     ):
-        follow(Odd(said), "x", Output(str(tmp_path / "printed")))
+        follow(Odd(description), "x", Output(str(tmp_path / "printed")))
 
 
 def test_where_a_container_cannot_be_made_because_of_nonsense_the_node_is_at_fault(tmp_path) -> None:

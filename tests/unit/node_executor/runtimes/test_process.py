@@ -379,12 +379,12 @@ async def test_a_job_can_gain_no_privileges(keeping) -> None:
 
 
 async def refused(keeping: Keeping, *command: str, env: dict[str, str] | None = None, where: str = "") -> CannotStart:
-    said: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
+    refusal: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
     environment = {"PATH": f"{keeping.directory}:/usr/bin:/bin"} | (env or {})
     launch = keeping.launch(*command, env=environment, where=where)
-    keeping.runtime.start(launch, RuntimeListener(lambda *_: None, said.set_result, lambda _: None))
+    keeping.runtime.start(launch, RuntimeListener(lambda *_: None, refusal.set_result, lambda _: None))
     async with asyncio.timeout(PATIENCE):
-        return await said
+        return await refusal
 
 
 async def test_a_command_that_is_not_there_is_the_jobs_fault(keeping) -> None:
@@ -505,11 +505,11 @@ async def test_a_job_learns_nothing_of_directories_that_its_account_may_not_look
     for name in ("secret", "secret_too"):
         (public / name).chmod(0o700)
     path, alice = f"{public}/secret:{public}/secret_too", UserAccount(77, 78, "alice")
-    said: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
+    refusal: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
     launch = keeping.launch("tool", env={"PATH": path}, where="/")._replace(account=alice)
-    keeping.runtime.start(launch, RuntimeListener(lambda *_: None, said.set_result, lambda _: None))
+    keeping.runtime.start(launch, RuntimeListener(lambda *_: None, refusal.set_result, lambda _: None))
     async with asyncio.timeout(PATIENCE):
-        error = await said
+        error = await refusal
     assert (error.message, error.exit_code) == ("command not found: tool", 127)
     job = Job.__new__(Job)
     job._listen(keeping, launch._replace(env={"PATH": f"{path}:{public}/open"}))
@@ -540,15 +540,15 @@ def dead(tmp_path) -> Iterator[Path]:
 async def test_a_directory_that_does_not_answer_holds_up_its_job_only_and_not_for_ever(keeping, tmp_path, dead, where) -> None:
     """R36: it may be there on another node."""
     runtime = ProcessRuntime(keeping.spawner, str(tmp_path / "kept"), within=2.0)
-    said: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
+    refusal: asyncio.Future[CannotStart] = asyncio.get_running_loop().create_future()
     launch = keeping.launch("tool", env={"PATH": f"{dead}/bin"})._replace(name="stuck")
     if where == "directory":
         launch = launch._replace(directory=f"{dead}/home")
-    runtime.start(launch, RuntimeListener(lambda *_: None, said.set_result, lambda _: None))
+    runtime.start(launch, RuntimeListener(lambda *_: None, refusal.set_result, lambda _: None))
     assert await Job(keeping, "true").ends() == 0
-    assert not said.done()
+    assert not refusal.done()
     async with asyncio.timeout(PATIENCE):
-        error = await said
+        error = await refusal
     message = "tool did not begin in time: its working directory or a directory of its PATH does not answer"
     assert (error.message, error.exit_code) == (message, None)
     assert os.listdir(tmp_path / "kept") == ["job"]

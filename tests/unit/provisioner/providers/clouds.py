@@ -27,9 +27,9 @@ OFFER = Offer(name="east", type="p4d.24xlarge", region=REGION, zone="us-east-1b"
 IMAGE = "ami-12c6146b"
 
 
-def order_of(name: str = "cloud-1", **said: Any) -> Order:
+def order_of(name: str = "cloud-1", **fields: Any) -> Order:
     """An order of an instance, with what the test says otherwise."""
-    told: dict[str, Any] = {
+    order: dict[str, Any] = {
         "instance": name,
         "token": f"token-{name}",
         "installation": INSTALLATION,
@@ -41,7 +41,7 @@ def order_of(name: str = "cloud-1", **said: Any) -> Order:
         "machine": Machine(image=IMAGE),
         "ends_within": 480,
     }
-    return Order(**told | said)
+    return Order(**order | fields)
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -64,9 +64,9 @@ class LocalScene:
     def of(self, installation: str) -> LocalProvider:
         return LocalProvider(self.place / "local", self.place / "nodes", installation)
 
-    def fault(self, **said: object) -> None:
+    def fault(self, **faults: object) -> None:
         (self.place / "local").mkdir(exist_ok=True)
-        (self.place / "local/faults.json").write_text(json.dumps(said))
+        (self.place / "local/faults.json").write_text(json.dumps(faults))
 
     def refuse(self) -> None:
         self.fault(refuse={"*": "CAPACITY"})

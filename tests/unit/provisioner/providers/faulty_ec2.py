@@ -68,8 +68,8 @@ class FaultyEc2:
         """A client that trusts this server with made-up credentials."""
         if region not in self._clients:
             config = Config(retries={"total_max_attempts": 1}, read_timeout=30)
-            told = {"region_name": region or "us-east-1", "endpoint_url": self.address, "config": config}
-            self._clients[region] = SESSION.client("ec2", **told)
+            settings = {"region_name": region or "us-east-1", "endpoint_url": self.address, "config": config}
+            self._clients[region] = SESSION.client("ec2", **settings)
         return self._clients[region]
 
     def instances(self, region: str = "us-east-1") -> list[dict[str, Any]]:
@@ -86,8 +86,8 @@ class FaultyEc2:
     def _answer(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         with self._lock:
             body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-            told = dict(parse_qsl(body.decode(), keep_blank_values=True))
-            action = told.get("Action", "")
+            parameters = dict(parse_qsl(body.decode(), keep_blank_values=True))
+            action = parameters.get("Action", "")
             self.calls[action] += 1
             if self.throttled:
                 self.throttled -= 1
@@ -97,18 +97,18 @@ class FaultyEc2:
             if action != "RunInstances":
                 answer = self._passed_on(environ, body, start)
                 return self._shown(answer) if action == "DescribeInstances" else self._maybe_lost(environ, action, answer)
-            return self._maybe_lost(environ, action, self._run(environ, body, told, start))
+            return self._maybe_lost(environ, action, self._run(environ, body, parameters, start))
 
-    def _run(self, environ: dict[str, Any], body: bytes, told: dict[str, str], start: Callable[..., Any]) -> list[bytes]:
-        token = told.get("ClientToken", "")
-        content = {key: value for key, value in told.items() if key not in LABILE}
+    def _run(self, environ: dict[str, Any], body: bytes, parameters: dict[str, str], start: Callable[..., Any]) -> list[bytes]:
+        token = parameters.get("ClientToken", "")
+        content = {key: value for key, value in parameters.items() if key not in LABILE}
         if token in self._made:
             before, answer = self._made[token]
             if before != content:
                 return _error(start, "IdempotentParameterMismatch")
             start("200 OK", [("Content-Type", "text/xml"), ("Content-Length", str(len(answer)))])
             return [answer]
-        zone, kind = told.get("Placement.AvailabilityZone", ""), told.get("InstanceType", "")
+        zone, kind = parameters.get("Placement.AvailabilityZone", ""), parameters.get("InstanceType", "")
         if {(zone, kind), ("", kind)} & self.sold_out:
             return _error(start, "InsufficientInstanceCapacity", "500 Internal Server Error")
         statuses: list[str] = []

@@ -69,8 +69,8 @@ async def test_network_firewalls_disk_and_template_are_those_of_the_machine(scen
 
 
 async def test_a_template_alone_says_what_is_run(scene: Ec2Scene) -> None:
-    told = {"ImageId": IMAGE, "InstanceType": "p5.48xlarge"}
-    scene.server.client(REGION).create_launch_template(LaunchTemplateName="headrace", LaunchTemplateData=told)
+    launch = {"ImageId": IMAGE, "InstanceType": "p5.48xlarge"}
+    scene.server.client(REGION).create_launch_template(LaunchTemplateName="headrace", LaunchTemplateData=launch)
     await scene.provider.create(order_of(offer=Offer(name="o", region=REGION), machine=Machine(template="headrace")))
     assert only(scene)["InstanceType"] == "p5.48xlarge"
 
@@ -107,7 +107,7 @@ async def test_a_zone_that_is_sold_out_is_refused_and_another_one_is_not(scene: 
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("code", "meant"),
     [
         ("VcpuLimitExceeded", "QUOTA"),
         ("MaxSpotInstanceCountExceeded", "QUOTA"),
@@ -118,30 +118,30 @@ async def test_a_zone_that_is_sold_out_is_refused_and_another_one_is_not(scene: 
         ("InvalidParameterValue", "INVALID"),
     ],
 )
-async def test_a_refusal_of_ec2_is_one_of_ours_with_its_words(scene: Ec2Scene, said: str, meant: str) -> None:
-    scene.server.answers = {"RunInstances": said}
+async def test_a_refusal_of_ec2_is_one_of_ours_with_its_words(scene: Ec2Scene, code: str, meant: str) -> None:
+    scene.server.answers = {"RunInstances": code}
     refused = await scene.provider.create(order_of())
     assert isinstance(refused, Refusal)
-    assert (refused.code, f"played: {said}" in refused.message) == (meant, True)
+    assert (refused.code, f"played: {code}" in refused.message) == (meant, True)
 
 
-@pytest.mark.parametrize("said", ["RequestLimitExceeded", "InternalError", "Unavailable"])
-async def test_ec2s_own_trouble_says_nothing_of_the_order(scene: Ec2Scene, said: str) -> None:
-    scene.server.answers = {"RunInstances": said}
-    with pytest.raises(ProviderAway, match=said):
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError", "Unavailable"])
+async def test_ec2s_own_trouble_says_nothing_of_the_order(scene: Ec2Scene, code: str) -> None:
+    scene.server.answers = {"RunInstances": code}
+    with pytest.raises(ProviderAway, match=code):
         await scene.provider.create(order_of())
 
 
-@pytest.mark.parametrize("said", ["UnauthorizedOperation", "AuthFailure", "InvalidClientTokenId"])
-async def test_credentials_that_are_refused_say_nothing_of_the_order(scene: Ec2Scene, said: str) -> None:
-    scene.server.answers = {"RunInstances": said}
+@pytest.mark.parametrize("code", ["UnauthorizedOperation", "AuthFailure", "InvalidClientTokenId"])
+async def test_credentials_that_are_refused_say_nothing_of_the_order(scene: Ec2Scene, code: str) -> None:
+    scene.server.answers = {"RunInstances": code}
     with pytest.raises(NotAuthorized):
         await scene.provider.create(order_of())
 
 
 async def test_what_lacks_our_tags_is_not_ended_even_by_its_number(scene: Ec2Scene) -> None:
-    told = {"ImageId": IMAGE, "InstanceType": "t2.micro", "MinCount": 1, "MaxCount": 1}
-    stranger = scene.server.client(REGION).run_instances(**told)["Instances"][0]["InstanceId"]
+    launch = {"ImageId": IMAGE, "InstanceType": "t2.micro", "MinCount": 1, "MaxCount": 1}
+    stranger = scene.server.client(REGION).run_instances(**launch)["Instances"][0]["InstanceId"]
     await scene.provider.create(order_of())
     ours = next(one["InstanceId"] for one in scene.server.instances() if one["InstanceId"] != stranger)
     await scene.provider.end("cloud-1", f"{REGION}/{stranger}", REGION)

@@ -22,9 +22,9 @@ async def provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     await scene.close()
 
 
-def faults(place: Path, **said: object) -> None:
+def faults(place: Path, **fields: object) -> None:
     (place / "local").mkdir(exist_ok=True)
-    (place / "local/faults.json").write_text(json.dumps(said))
+    (place / "local/faults.json").write_text(json.dumps(fields))
 
 
 def arguments_of(pid: int) -> bytes:

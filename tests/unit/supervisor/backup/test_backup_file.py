@@ -93,8 +93,8 @@ def test_a_backup_that_was_cut_is_found(made):
 def test_a_backup_of_another_form_says_which_release_reads_it(made):
     file, contents, _ = made
     data = file.read_bytes()
-    told = msgspec.json.format(msgspec.json.encode(contents))
-    file.write_bytes(data.replace(told, told.replace(b'"format": 1', b'"format": 2')))
+    text = msgspec.json.format(msgspec.json.encode(contents))
+    file.write_bytes(data.replace(text, text.replace(b'"format": 1', b'"format": 2')))
     with pytest.raises(InstallationError, match="is of format 2; this release reads 1: use that of 1"):
         open_backup(file)
 

@@ -82,8 +82,8 @@ def test_three_servers_know_each_other_and_have_all_logins(installation):
 
 
 def test_a_development_authority_covers_the_servers_and_is_trusted_by_every_process_and_the_command_line(installation):
-    said = msgspec.structs.replace(HERE, nats=("tls://nats:4222",), dev_ca=True, reached_as=("gpu-hall", "10.1.2.3"))
-    cluster_config.write(installation, said)
+    config = msgspec.structs.replace(HERE, nats=("tls://nats:4222",), dev_ca=True, reached_as=("gpu-hall", "10.1.2.3"))
+    cluster_config.write(installation, config)
     tls = installation.directory / "tls"
     held = x509.load_pem_x509_certificate((tls / "server.pem").read_bytes()).extensions
     names = held.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -92,7 +92,7 @@ def test_a_development_authority_covers_the_servers_and_is_trusted_by_every_proc
     assert {one["HEADRACE_CA"] for one in environments(installation).values()} == {f"{tls}/ca.pem"}
     assert json.loads(installation.endpoint.read_text())["ca"] == f"{tls}/ca.pem"
     before = (tls / "server.pem").read_bytes()
-    cluster_config.write(installation, said)
+    cluster_config.write(installation, config)
     assert (tls / "server.pem").read_bytes() == before
 
 
@@ -123,7 +123,7 @@ def test_the_gateway_finds_the_api_and_what_it_speaks_where_the_services_run(ins
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("changes", "complaint"),
     [
         ({"nats": ("n1:4222",)}, "--nats: invalid address 'n1:4222'"),
         ({"nats": ("http://n1",)}, "invalid address .*; write nats://HOST:4222"),
@@ -138,9 +138,9 @@ def test_the_gateway_finds_the_api_and_what_it_speaks_where_the_services_run(ins
         ({"listen": "8080"}, "--listen: invalid address '8080'"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_way_out_and_nothing_is_written(installation, said, complaint):
+def test_what_cannot_be_is_refused_with_the_way_out_and_nothing_is_written(installation, changes, complaint):
     with pytest.raises(InstallationError, match=complaint.replace("(", r"\(")):
-        cluster_config.write(installation, msgspec.structs.replace(HERE, **said))
+        cluster_config.write(installation, msgspec.structs.replace(HERE, **changes))
     assert not installation.directory.exists()
 
 

@@ -39,13 +39,13 @@ async def test_a_taken_port_that_was_asked_for_ends_it_and_the_directory_is_free
 
 
 async def test_a_taken_port_of_the_api_that_was_asked_for_is_said_before_anything_is_started(installation):
-    said = []
+    progress = []
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(PortTaken, match=f"--api-port: port {port} is taken; name another"):
-            async with Up(installation, installation.settings(), api_port=port, progress=lambda *words: said.append(words)):
+            async with Up(installation, installation.settings(), api_port=port, progress=lambda *words: progress.append(words)):
                 pass
-    assert said == []
+    assert progress == []
 
 
 @pytest.mark.parametrize(
@@ -91,11 +91,13 @@ async def test_a_database_that_cannot_be_prepared_ends_what_was_started(installa
         raise InstallationError("no account")
 
     monkeypatch.setattr(up_module, "prepare", refuse)
-    said = []
+    progress = []
     with pytest.raises(InstallationError, match="no account"):
-        async with Up(installation, installation.settings(), progress=lambda part, what: said.append((part, what.split()[0]))):
+        async with Up(
+            installation, installation.settings(), progress=lambda part, what: progress.append((part, what.split()[0]))
+        ):
             pass
-    assert said == [("nats-server", "ready"), ("streams", "ready"), ("stopping", "nats-server")]
+    assert progress == [("nats-server", "ready"), ("streams", "ready"), ("stopping", "nats-server")]
     assert read_running(installation) is None
 
 

@@ -10,7 +10,7 @@ import pytest
 from headrace.supervisor.nats import full_disk
 from headrace.supervisor.nats.full_disk import MIB, NEEDED, FullDisk, Signs
 from tests.patience import PATIENCE
-from tests.unit.supervisor.disks import SAID
+from tests.unit.supervisor.disks import FULL_DISK
 
 
 class Server:
@@ -46,9 +46,9 @@ async def until(condition):
 
 
 @pytest.mark.parametrize(
-    "said",
+    "output",
     [
-        SAID,
+        FULL_DISK,
         b"[ERR] RAFT [KFftRIIE - S-R3F] Critical write error: write 1.blk\n",
         b"[ERR] JetStream out of File resources, will be DISABLED\n",
         b"[WRN] Failed to install snapshot: write snap.3: disk quota exceeded\n",
@@ -56,13 +56,13 @@ async def until(condition):
         b"[ERR] open 5.blk: read-only file system\n",
     ],
 )
-def test_what_a_server_says_that_cannot_write_is_heard_in_however_many_pieces_it_comes(said):
-    assert Signs().on_output(b"[INF] Server is ready\n" + said)
-    for cut in range(len(said)):
+def test_what_a_server_says_that_cannot_write_is_heard_in_however_many_pieces_it_comes(output):
+    assert Signs().on_output(b"[INF] Server is ready\n" + output)
+    for cut in range(len(output)):
         signs = Signs()
-        assert any([signs.on_output(b"[INF] Server is ready\n"), signs.on_output(said[:cut]), signs.on_output(said[cut:])])
+        assert any([signs.on_output(b"[INF] Server is ready\n"), signs.on_output(output[:cut]), signs.on_output(output[cut:])])
     signs = Signs()
-    assert [signs.on_output(said), signs.on_output(b"[INF] Starting nats-server\n"), signs.on_output(said)] == [
+    assert [signs.on_output(output), signs.on_output(b"[INF] Starting nats-server\n"), signs.on_output(output)] == [
         True,
         False,
         True,
@@ -79,16 +79,16 @@ async def test_a_server_that_writes_no_more_is_started_again_when_there_is_room_
     watching = asyncio.create_task(supervision.watch())
     supervision.on_output(b"[INF] Server is ready\n")
     disk.free = 3 * MIB
-    supervision.on_output(SAID)
+    supervision.on_output(FULL_DISK)
     await until(lambda: server.troubles)
-    told = f"the disk of {tmp_path} is full (3 MiB free): nothing is written until there is room, then it goes on"
-    assert (server.troubles, server.restarts) == ([told], 0)
+    trouble = f"the disk of {tmp_path} is full (3 MiB free): nothing is written until there is room, then it goes on"
+    assert (server.troubles, server.restarts) == ([trouble], 0)
     disk.free = NEEDED
     await asyncio.wait_for(server.restarted.wait(), PATIENCE)
     await until(lambda: len(server.troubles) == 2)
     assert (server.trouble, server.restarts) == ("", 1)
     server.restarted.clear()
-    supervision.on_output(SAID)
+    supervision.on_output(FULL_DISK)
     await asyncio.wait_for(server.restarted.wait(), PATIENCE)
     assert server.restarts == 2
     watching.cancel()
@@ -107,7 +107,7 @@ async def test_while_nothing_can_be_stored_submits_are_refused(tmp_path, disk):
     server = Server()
     supervision = FullDisk(server, tmp_path, lambda: None, refuse)
     watching = asyncio.create_task(supervision.watch())
-    supervision.on_output(SAID)
+    supervision.on_output(FULL_DISK)
     await asyncio.wait_for(refusing.wait(), PATIENCE)
     assert refused == []
     disk.free = NEEDED

@@ -22,17 +22,17 @@ class Servers:
     """Three of them: whether LEDGER and FEED are led, what FEED is, what they answer to who would write it; and the time."""
 
     def __init__(self):
-        self.ledger_led = self.feed_led = self.reached = self.feed_heard = True
+        self.ledger_led = self.feed_led = self.reached = self.feed_answers = True
         self.feed = dict(FEED)
         self.refusals = {}
         self.deletes_late = False
-        self.written, self.said = [], []
+        self.written, self.messages = [], []
         self.now = 100.0
-        self.leaderless = Leaderless(self, 3, self.said.append, lambda: self.now)
+        self.leaderless = Leaderless(self, 3, self.messages.append, lambda: self.now)
 
     async def ask(self, subject, payload=b""):
         *_, what, stream = subject.split(".")
-        if not self.reached or (what == "INFO" and stream == "FEED" and not self.feed_heard):
+        if not self.reached or (what == "INFO" and stream == "FEED" and not self.feed_answers):
             raise LogUnavailable("no answer")
         if what == "INFO":
             return self.answer(self.described(stream))
@@ -52,8 +52,8 @@ class Servers:
         return MISSING if config is None else {"config": config, "cluster": {"leader": "headrace-1"} if led else {}}
 
     @staticmethod
-    def answer(said):
-        return SimpleNamespace(data=json.dumps(said).encode())
+    def answer(fields):
+        return SimpleNamespace(data=json.dumps(fields).encode())
 
     async def for_seconds(self, seconds):
         """Look now, and then each second."""
@@ -73,7 +73,7 @@ ANEW = [("DELETE", None), ("CREATE", 3)]
 
 async def test_feed_that_is_led_is_left_alone(servers):
     await servers.for_seconds(10 * WAITS_FOR)
-    assert (servers.written, servers.said) == ([], [])
+    assert (servers.written, servers.messages) == ([], [])
 
 
 async def test_a_feed_without_a_leader_while_the_ledger_is_led_is_made_anew_and_that_is_said_once_it_is_led(servers):
@@ -81,10 +81,10 @@ async def test_a_feed_without_a_leader_while_the_ledger_is_led_is_made_anew_and_
     await servers.for_seconds(WAITS_FOR - 1)
     assert servers.written == []
     await servers.for_seconds(1)
-    assert (servers.written, servers.feed, servers.said) == (ANEW, FEED, [])
+    assert (servers.written, servers.feed, servers.messages) == (ANEW, FEED, [])
     servers.feed_led = True
     await servers.for_seconds(2)
-    assert (servers.written, servers.said) == (ANEW, [MADE_ANEW])
+    assert (servers.written, servers.messages) == (ANEW, [MADE_ANEW])
 
 
 async def test_feed_that_is_led_again_in_time_has_all_the_time_again(servers):
@@ -112,7 +112,7 @@ async def test_servers_that_have_not_agreed_or_are_not_reached_are_waited_for_an
 
 
 async def test_a_feed_without_any_report_is_not_deleted(servers):
-    servers.feed_led = servers.feed_heard = False
+    servers.feed_led = servers.feed_answers = False
     await servers.for_seconds(10 * WAITS_FOR)
     assert servers.written == []
 

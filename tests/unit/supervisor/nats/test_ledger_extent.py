@@ -25,9 +25,9 @@ PIECE = ArchiveFile(month="2026-01", first=1, last=90, size=1, digest="", last_d
 @pytest.mark.parametrize(("tip", "ends"), [(80, "ends at record 80"), (0, "is empty")])
 def test_an_archive_that_has_more_than_the_stream_is_told(tmp_path, monkeypatch, tip, ends) -> None:
     monkeypatch.setattr(manifests, "read", lambda _directory: Manifest(pieces=(PIECE,)))
-    with pytest.raises(InstallationError) as said:
+    with pytest.raises(InstallationError) as error:
         check_archive(Installation(tmp_path), tip)
-    assert str(said.value) == (
+    assert str(error.value) == (
         f"the ledger {ends}, and its archive goes to record 90: the end of the stream LEDGER was lost; "
         "`headrace repair` puts it back"
     )
@@ -62,14 +62,14 @@ async def test_a_copy_that_has_more_than_the_stream_is_told_and_one_that_is_away
 
 
 @pytest.mark.parametrize(
-    ("ledger", "snapshots", "said"),
+    ("ledger", "snapshots", "message"),
     [
         (True, True, ""),
         (False, False, ""),
         (True, False, f"the stream {SNAPSHOT_STREAM} is gone: every service reads the ledger from its first"),
     ],
 )
-async def test_snapshots_that_are_gone_beside_a_ledger_are_told(monkeypatch, ledger, snapshots, said) -> None:
+async def test_snapshots_that_are_gone_beside_a_ledger_are_told(monkeypatch, ledger, snapshots, message) -> None:
     async def tip(self: JetStreamLog) -> int:
         if not (ledger if self._stream == "LEDGER" else snapshots):
             raise LogRefused("stream not found (10059)")
@@ -77,4 +77,4 @@ async def test_snapshots_that_are_gone_beside_a_ledger_are_told(monkeypatch, led
 
     monkeypatch.setattr(JetStreamLog, "tip", tip)
     found = await snapshots_gone(cast("Connection", None))
-    assert (found.startswith(said), bool(found)) == (True, bool(said))
+    assert (found.startswith(message), bool(found)) == (True, bool(message))

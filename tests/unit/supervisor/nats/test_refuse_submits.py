@@ -18,12 +18,12 @@ OPERATOR = Login(name="operator", password="p", kind="operator")
 
 class FakeConnection:
     def __init__(self):
-        self.heard = {}
+        self.callbacks = {}
         self.published = []
         self.closed = False
 
     async def subscribe(self, subject, cb):
-        self.heard[subject] = cb
+        self.callbacks[subject] = cb
 
     async def publish(self, subject, payload):
         self.published.append((subject, json.loads(payload)))
@@ -50,10 +50,10 @@ async def test_every_submit_that_waits_for_an_answer_is_answered_where_answers_g
     monkeypatch.setattr(refuse_submits, "connect", connect)
     monkeypatch.setattr(refuse_submits, "AFTER", 0)
     task = asyncio.create_task(refuse_submits.refuse("nats://x", OPERATOR))
-    await until(lambda: connection.heard)
-    hear = connection.heard["hr.submit.>"]
+    await until(lambda: connection.callbacks)
+    callback = connection.callbacks["hr.submit.>"]
     for reply in ("_R_.1", "", "hr.ledger.governance", "$JS.API.STREAM.PURGE.LEDGER", "_INBOX_governance.2"):
-        await hear(SimpleNamespace(reply=reply))
+        await callback(SimpleNamespace(reply=reply))
     task.cancel()
     await asyncio.wait({task})
     no = {"seq": 0, "duplicate": False, "error": {"code": 500, "err_code": NO_STORAGE, "description": refuse_submits.WHY}}

@@ -13,7 +13,7 @@ from headrace.supervisor.nats.full_disk import MIB
 from headrace.supervisor.nats.replica import Replicas
 from headrace.supervisor.processes.log_file import LogFile
 from tests.patience import PATIENCE
-from tests.unit.supervisor.disks import SAID
+from tests.unit.supervisor.disks import FULL_DISK
 
 FULL = "is full ({} MiB free): it is away until there is room, then it goes on"
 AWAY = "its disk was full: it is away until the others have everything, then it is emptied, and copies anew"
@@ -62,9 +62,9 @@ class Cluster:
             raise left
         return left
 
-    def says(self, number, said=SAID):
-        self.servers[number].log.write(said)
-        self.replicas[number].on_output(said)
+    def says(self, number, output=FULL_DISK):
+        self.servers[number].log.write(output)
+        self.replicas[number].on_output(output)
 
     def holds(self):
         """Who has something in its store."""
@@ -230,7 +230,7 @@ async def test_a_store_that_cannot_be_emptied_is_not_gone_on_with(cluster, monke
     cluster.complete = {2}
     with monkeypatch.context() as patched:
         patched.setattr(Path, "rename", refuse)
-        told = "its disk was full, and its copy of the streams, which may not be the others', cannot be removed: Read-only file system"
-        waiting = await waits(cluster, 2, told)
+        reason = "its disk was full, and its copy of the streams, which may not be the others', cannot be removed: Read-only file system"
+        waiting = await waits(cluster, 2, reason)
     await asyncio.wait_for(waiting, PATIENCE)
     assert (cluster.servers[2].trouble, cluster.holds()) == ("", [1, 3])

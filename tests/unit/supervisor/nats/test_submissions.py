@@ -76,9 +76,9 @@ async def test_a_stream_that_is_gone_shorter_or_younger_than_what_was_judged_of_
     ],
 )
 async def test_it_is_said_in_one_line_with_what_to_type(submit, what) -> None:
-    with pytest.raises(SubmissionsLost) as said:
+    with pytest.raises(SubmissionsLost) as error:
         await check_none_lost(cast("Connection", Bus(5, submit)))
-    assert str(said.value) == (
+    assert str(error.value) == (
         f"stream SUBMIT {what}: its store was lost, with every submission that was not judged yet; "
         "`headrace repair` lets new submissions come behind those that were judged"
     )

@@ -73,9 +73,9 @@ async def test_a_client_believes_it_by_name_and_no_other_client_does(tmp_path):
 
     async def served_text(context, name):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name)
-        heard = await reader.read()
+        received = await reader.read()
         writer.close()
-        return heard
+        return received
 
     async with server:
         assert [await served_text(believing, name) for name in NAMES] == [b"hello"] * 3

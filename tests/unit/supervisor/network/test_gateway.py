@@ -79,8 +79,8 @@ def test_what_it_says_by_itself_has_a_code_a_reason_and_a_message():
     well, *others = (mapper["body_format_override"] for mapper in replies["mappers"])
     assert well == {"json_format": {"status": "SERVING"}}
     for one in (*others, replies["body_format"]):
-        said = one["json_format"]
-        assert all((said["code"], said["message"], said["details"][0]["reason"]))
+        answer = one["json_format"]
+        assert all((answer["code"], answer["message"], answer["details"][0]["reason"]))
     silent = [mapper for mapper in replies["mappers"] if "extension_filter" in mapper["filter"]]
     assert [(one["filter"]["extension_filter"]["typed_config"]["expression"], one["status_code"]) for one in silent] == [
         ("response.code_details == 'path_normalization_failed'", 400),

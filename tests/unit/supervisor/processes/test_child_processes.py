@@ -129,11 +129,11 @@ async def test_an_exit_code_that_is_final_is_not_argued_with(child):
 
 
 async def test_who_doubts_the_log_twice_in_a_row_is_not_argued_with(child, tmp_path):
-    told = tmp_path / "told"
-    codes = f"echo x >> {told}; case $(wc -l < {told}) in 2) exit 1;; *) exit 5;; esac"
+    starts = tmp_path / "starts"
+    codes = f"echo x >> {starts}; case $(wc -l < {starts}) in 2) exit 1;; *) exit 5;; esac"
     one = child("sh", "-c", codes)
     await until(lambda: one.state == "given-up")
-    assert (told.read_text().split(), one.restarts, one.exit_code) == (["x"] * 4, 3, 5)
+    assert (starts.read_text().split(), one.restarts, one.exit_code) == (["x"] * 4, 3, 5)
 
 
 async def test_a_program_that_is_not_there_is_noted_and_tried_again(child):

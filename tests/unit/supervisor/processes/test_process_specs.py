@@ -78,11 +78,11 @@ def test_each_service_has_its_own_login_and_only_the_books_know_the_database(ins
     for name, program in programs.items():
         assert program.argv == (sys.executable, "-P", "-m", f"headrace.{name}")
         login = installation.service(name)
-        said = {
+        variables = {
             key: program.env[key]
             for key in ("HEADRACE_NATS_URL", "HEADRACE_NATS_USER", "HEADRACE_NATS_PASSWORD", "HEADRACE_DATA")
         }
-        assert list(said.values()) == [URL, name, login.password, str(installation.directory)]
+        assert list(variables.values()) == [URL, name, login.password, str(installation.directory)]
         assert "HEADRACE_CREDENTIALS" not in program.env
         assert program.final == frozenset({4})
     assert [name for name, program in programs.items() if "HEADRACE_POSTGRES_DSN" in program.env] == ["accounting"]
@@ -173,8 +173,8 @@ def test_every_part_of_ours_shows_its_health_on_the_loopback_to_who_has_the_toke
     token = (installation.credentials / "metrics.token").read_text()
     assert len(token) > 20
     for program in (*ours, node):
-        said = {key: program.env[f"HEADRACE_METRICS{key}"] for key in ("", "_TOKEN", "_TARGETS")}
-        assert said == {"": "127.0.0.1:0", "_TOKEN": token, "_TARGETS": str(installation.metrics)}
+        variables = {key: program.env[f"HEADRACE_METRICS{key}"] for key in ("", "_TOKEN", "_TARGETS")}
+        assert variables == {"": "127.0.0.1:0", "_TOKEN": token, "_TARGETS": str(installation.metrics)}
     names = [program.env.get("HEADRACE_INSTANCE", program.name) for program in ours]
     assert len(set(names)) == len(names) == 14
 

@@ -36,7 +36,7 @@ async def test_a_part_is_asked_until_it_says_yes(child):
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("output", "reason"),
     [
         (b'{"event": "failed", "reason": "the keys are gone"}\n', "the keys are gone"),
         (b'{"event": "failed"}\n', "failed"),
@@ -44,13 +44,13 @@ async def test_a_part_is_asked_until_it_says_yes(child):
         (b"", "it says nothing, and ends with exit code 1"),
     ],
 )
-async def test_a_part_that_dies_again_and_again_is_given_up_with_its_last_words(child, said, reason):
+async def test_a_part_that_dies_again_and_again_is_given_up_with_its_last_words(child, output, reason):
     async def ask():
         child.restarts += 1
         return False
 
     child.exit_code = 1
-    child.log.write(said)
+    child.log.write(output)
     with pytest.raises(NotReady) as caught:
         await until_ready(child, ask)
     assert str(caught.value) == f"feed does not start: {reason}; more in {child.log.path}"
