@@ -113,7 +113,7 @@ def test_one_that_is_back_is_heard_again(devices: NvmlDevices, machine: Machine)
     devices.listen(lambda name, trouble: reported.put((name, trouble)))
     machine.set("lost", 0, gpu=1)
     devices.check_health(1)
-    while heard.empty():  # whether the listener has begun already is unknown
+    while reported.empty():  # whether the listener has begun already is unknown
         machine.event(XID, 79, gpu=1)
         try:
             assert reported.get(timeout=0.2) == (SECOND, Trouble("xid", 79, "XID 79: it has fallen off the bus"))
