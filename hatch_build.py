@@ -71,7 +71,7 @@ def _compile(made: Path) -> None:
     os.environ["MYPYPATH"] = os.pathsep.join([".", "../contracts"])
     # Neither debugging information nor names of temporary files: the same source gives the same bytes.
     os.environ["CFLAGS"] = f"{os.environ.get('CFLAGS', '')} -g0 -ffile-prefix-map={made}=."
-    sources = sorted(str(file) for room in COMPILED for file in Path(room).rglob("*.py") if not _is_plain(file))
+    sources = sorted(str(file) for package in COMPILED for file in Path(package).rglob("*.py") if not _is_plain(file))
     options = ["--config-file=", "--namespace-packages", "--explicit-package-bases", "--ignore-missing-imports"]
     extensions = mypycify(
         [*options, f"--cache-dir={made / 'mypy'}", *sources], opt_level=OPTIMIZE, multi_file=True, target_dir=str(made / "c")

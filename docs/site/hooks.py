@@ -165,7 +165,7 @@ def api_reference() -> str:
             continue
         comments = {tuple(place.path): place.leading_comments for place in file.source_code_info.location}
         for number, service in enumerate(file.service):
-            parts.append(f"## {service.name}\n\n{_said(comments, 6, number)}")
+            parts.append(f"## {service.name}\n\n{_comment(comments, 6, number)}")
             parts += [
                 _method(comments, service.name, method, 6, number, 2, index) for index, method in enumerate(service.method)
             ]
@@ -176,11 +176,11 @@ def api_reference() -> str:
 def _method(comments: Comments, service: str, method: MethodDescriptorProto, *path: int) -> str:
     takes, gives = method.input_type.rpartition(".")[2], method.output_type.rpartition(".")[2]
     stream = "a stream of " if method.server_streaming else ""
-    said = _said(comments, *path)
-    return f"### {service}.{method.name}\n\n{said}\n\n`{_http(method)}` takes `{takes}` and returns {stream}`{gives}`."
+    comment = _comment(comments, *path)
+    return f"### {service}.{method.name}\n\n{comment}\n\n`{_http(method)}` takes `{takes}` and returns {stream}`{gives}`."
 
 
-def _said(comments: Comments, *path: int) -> str:
+def _comment(comments: Comments, *path: int) -> str:
     return " ".join(line.strip() for line in comments.get(path, "").strip().splitlines())
 
 
@@ -193,12 +193,12 @@ def _http(method: MethodDescriptorProto) -> str:
 
 def _message(comments: Comments, message: DescriptorProto, *path: int) -> str:
     rows = [
-        f"| `{field.name}` | {_type(message, field)} | {_said(comments, *path, 2, index).replace('|', '&#124;')} |"
+        f"| `{field.name}` | {_type(message, field)} | {_comment(comments, *path, 2, index).replace('|', '&#124;')} |"
         for index, field in enumerate(message.field)
     ]
     table = "\n".join(["| field | type | |", "|---|---|---|", *rows]) if rows else ""
-    said = _said(comments, *path)
-    return f"### {message.name}\n\n{said}\n\n{table}".rstrip()
+    comment = _comment(comments, *path)
+    return f"### {message.name}\n\n{comment}\n\n{table}".rstrip()
 
 
 def _type(message: DescriptorProto, field: FieldDescriptorProto) -> str:
