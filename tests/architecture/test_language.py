@@ -84,10 +84,11 @@ RETIRED = {
         "wished",
         "nudge",
     ),
+    *("told", "said", "heard", "tell", "tells", "hear", "hears", "room", "rooms"),
 }
 """Words of names that were replaced by terms of the field (docs/contributing.md)."""
 
-PUBLIC = {"untold", "wish", "WishRefusedV1", "WishesJudgedV1", "_wish_refused", "_wishes_judged"}
+PUBLIC = {"untold", "wish", "WishRefusedV1", "WishesJudgedV1", "_wish_refused", "_wishes_judged", "heard_at", "last_heard"}
 """Names of facts, of fields of messages and of stored rows, and of what handles them: an interface, whose names stay."""
 
 WORDS_MIN = 4
