@@ -24,7 +24,7 @@ class App {
   loadingPast = $state(false);
   trouble = $state("");
   connected = $state(false);
-  heard = $state(0);
+  receivedAt = $state(0);
   events = $state.raw<Event[]>([]);
   leftOut = $state(0);
   shown = $derived(this.at ? this.past : this.live);
@@ -96,7 +96,7 @@ class App {
   #take(change: Change): void {
     this.connected = true;
     this.trouble = "";
-    this.heard = Date.now();
+    this.receivedAt = Date.now();
     if (change.overview) {
       if (change.overview.devices?.node?.length !== this.#overview?.devices?.node?.length) this.#loads = null;
       this.#overview = change.overview;
