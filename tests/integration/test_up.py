@@ -36,6 +36,8 @@ PARTS = (
 
 def test_a_day_with_it(place: Machine) -> None:
     place.up()
+    level = json.loads(place.done("status", "--json"))["level"]
+    assert (level["stated"], level["held_back"]) == (level["newest"], [])  # so the first document may use all keys
     applied = place.done("apply", "-f", place.documents)
     assert re.search(r"\nApplied as revision \d+\.\n$", applied)  # the node and the level have records of their own
 

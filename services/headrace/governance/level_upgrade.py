@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
 
 from headrace.contracts.facts.levels import LEVEL
-from headrace.contracts.messages.queries import Presence
+from headrace.contracts.messages.queries import PRESENCE_UNKNOWN, Presence
 from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import presence
-from headrace.governance.levels import ServicePresence, nodes_too_old, raising
+from headrace.governance.levels import ServicePresence, is_new, nodes_too_old, raising
 from headrace.service.answering import Refused
 
 if TYPE_CHECKING:
@@ -55,15 +56,15 @@ class LevelUpgrade:
         if state.terms.level >= self.newest:
             return ()
         now = asyncio.get_running_loop().time()
-        services = (
-            ["it is not known yet who is there"] if self._attendance is None else self._attendance.objections(self.newest, now)
-        )
+        attendance = self._attendance
+        services = [PRESENCE_UNKNOWN] if attendance is None else attendance.objections(self.newest, now, new=is_new(state))
         return (*([HELD] if self._held else []), *services, *nodes_too_old(state, self.newest))
 
     async def run(self) -> None:
         """Follow presence and raise the level until cancelled."""
         await self._deciding.caught_up.wait()
         attendance = self._attendance = ServicePresence(self._expected, asyncio.get_running_loop().time())
+        received = asyncio.Event()
 
         async def on_presence(message: Msg) -> None:
             try:
@@ -72,10 +73,14 @@ class LevelUpgrade:
                 return
             if message.subject == presence(announcement.service):  # only that service may publish there
                 attendance.receive(announcement, asyncio.get_running_loop().time())
+                received.set()
 
         await self._deciding.service.connection.subscribe(presence("*"), cb=on_presence)
         while True:
-            await asyncio.sleep(POLL_EVERY)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_EVERY):
+                    await received.wait()
+            received.clear()
             if self._deciding.fold.state.terms.level < self.newest and not self.held_back():
                 try:
                     await self._decided(raising(self.newest))

@@ -2,7 +2,8 @@
 
 Services announce every two seconds what they read (those before release 0.3.0 every second), nodes when they register. A node that is
 away and holds nothing does not hold the level back: when it returns with an executor that is too old, its registration is void, and it is
-unusable until it is updated.
+unusable until it is updated. A new installation, without any document or job, has nothing to lose if an instance of an older release is not
+seen in time: there the level is raised as soon as every expected service has announced that it reads it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.levels import FIRST, RELEASES, release_of
-from headrace.contracts.messages.queries import ApplyAnswer
+from headrace.contracts.messages.queries import PRESENCE_UNKNOWN, ApplyAnswer
 from headrace.governance.decide import Decision
 
 if TYPE_CHECKING:
@@ -47,12 +48,12 @@ class ServicePresence:
         if not presence.leaves:
             self._last_presence[presence.instance] = _LastPresence(presence, at)
 
-    def objections(self, target: int, now: float) -> list[str]:
-        """Reasons why services do not support that level, one line each."""
+    def objections(self, target: int, now: float, *, new: bool = False) -> list[str]:
+        """Reasons why services do not support that level, one line each. `new`: the installation is new (`is_new`)."""
         self._last_presence = {instance: last for instance, last in self._last_presence.items() if last.at > now - REMEMBERED}
-        if now - self._began < PRESENT:
-            return ["it is not known yet who is there"]
         there = {last.presence.service for last in self._last_presence.values() if last.at > now - PRESENT}
+        if now - self._began < PRESENT and not (new and there.issuperset(self._expected)):
+            return [PRESENCE_UNKNOWN]
         away = [f"{service} is not there" for service in self._expected if service not in there]
         old = {
             f"{last.presence.called} {_too_old(last.presence.reads)}"
@@ -60,6 +61,11 @@ class ServicePresence:
             if last.presence.reads < target
         }
         return away + sorted(old)
+
+
+def is_new(state: State) -> bool:
+    """Return whether nobody has applied a document or submitted a job yet, and the level was never raised."""
+    return state.terms.level == FIRST and not (state.pools or state.profiles or state.policies or state.jobs)
 
 
 def nodes_too_old(state: State, target: int) -> list[str]:

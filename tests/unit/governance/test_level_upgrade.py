@@ -71,6 +71,21 @@ async def test_the_level_is_raised_when_all_services_are_there_and_read_it_and_t
     work.cancel()
 
 
+async def test_in_a_new_installation_it_is_raised_at_the_first_announcement_of_the_last_service(monkeypatch):
+    one = Installation(monkeypatch, ("audit", "feed"))
+    one.asked = 1  # the first one would be refused
+    work = asyncio.create_task(one.raising.run())
+    while not one.bus.callbacks:
+        await asyncio.sleep(0)
+    monkeypatch.setattr(level_upgrade, "POLL_EVERY", 60.0)
+    await one.bus.announce("feed", 2)
+    assert one.raising.held_back() == ("it is not known yet who is there",)
+    await one.bus.announce("audit", 2)
+    await asyncio.wait_for(one.raised.wait(), 10)
+    assert (one.state.terms.level, one.raising.held_back()) == (2, ())
+    work.cancel()
+
+
 @pytest.mark.parametrize("held", ["1", "0"])
 async def test_an_operator_may_keep_it_where_it_is(monkeypatch, held):
     monkeypatch.setenv(HOLD, held)

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from headrace.contracts import facts as f
 from headrace.contracts.messages.queries import ApplyAnswer, Presence
+from headrace.domain.state.state import State
 from headrace.governance.decide import Decision
-from headrace.governance.levels import PRESENT, REMEMBERED, ServicePresence, nodes_too_old, raising
+from headrace.governance.levels import PRESENT, REMEMBERED, ServicePresence, is_new, nodes_too_old, raising
 
 KEPT = Decision(ApplyAnswer(changes=(), applied=True))
 
@@ -25,6 +26,22 @@ def test_at_first_it_is_not_known_who_is_there():
     assert attendance_of(("feed", 2, 1.0), ("audit", 2, 1.0)).objections(2, PRESENT - 0.1) == [
         "it is not known yet who is there"
     ]
+
+
+def test_in_a_new_installation_the_first_announcements_of_all_expected_services_are_enough():
+    assert attendance_of(("feed", 2, 0.1)).objections(2, 0.2, new=True) == ["it is not known yet who is there"]
+    assert attendance_of(("feed", 2, 0.1), ("audit", 2, 0.2)).objections(2, 0.2, new=True) == []
+    assert attendance_of(("feed", 2, 0.1), ("audit", 2, 0.2), ("audit-standby", 1, 0.2)).objections(2, 0.2, new=True) == [
+        "audit-standby reads level 1: it runs headrace 0.1.0"
+    ]
+
+
+def test_an_installation_is_new_until_a_document_is_applied_or_the_level_is_raised(site):
+    assert is_new(State())
+    assert not is_new(site.state)
+    raised = State()
+    raised.terms.level = 2
+    assert not is_new(raised)
 
 
 def test_who_is_away_and_who_is_too_old_is_named():

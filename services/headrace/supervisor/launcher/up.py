@@ -135,6 +135,7 @@ class Up:
                 await self._start_services(inspector, database.dsn)
                 await self._start_gateway()
                 await self._start_nodes(inspector)
+                await inspector.until_level_rose()
                 if trouble := await inspector.trouble(GOVERNANCE):
                     self._progress(GOVERNANCE, trouble)
             finally:

@@ -13,7 +13,8 @@ from headrace.bus.log import LogError
 from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client.endpoint import Login
-from headrace.contracts.messages.queries import Answer, ServiceView
+from headrace.contracts.facts.writers import GOVERNANCE
+from headrace.contracts.messages.queries import PRESENCE_UNKNOWN, Answer, ServiceView
 from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger, node_writer, query
 from headrace.contracts.values.ids import DEFAULT_TENANT
@@ -27,6 +28,7 @@ DEATHS_MAX = 3
 PATIENCE = 60.0
 """Seconds without progress after which a part that runs and does not answer is given up."""
 ANSWER_WITHIN = 1.0
+LEVEL_WITHIN = 10.0
 WHO = "x-envoy-upstream-healthchecked-cluster"
 """Header in which Envoy names itself in answers to health checks."""
 
@@ -148,10 +150,30 @@ class Inspector:
 
     async def trouble(self, service: str) -> str:
         """Return a running service's own trouble; empty if it reports none."""
+        view = await self._view(service)
+        return "" if view is None else view.trouble
+
+    async def until_level_rose(self, within: float = LEVEL_WITHIN) -> None:
+        """Wait while the level of facts is about to rise, as in a new installation: below it, keys of newer levels are refused.
+
+        `within`: after so many seconds it is not waited for any longer.
+        """
+        deadline = time.monotonic() + within
+        while True:
+            if not await self._level_is_rising() or time.monotonic() > deadline:
+                return
+            await asyncio.sleep(LOOK_EVERY)
+
+    async def _level_is_rising(self) -> bool:
+        """Return whether *governance* is about to raise the level of facts, with nothing else to wait for than the services' presence."""
+        view = await self._view(GOVERNANCE)
+        return view is not None and view.level < view.newest and {PRESENCE_UNKNOWN}.issuperset(view.held_back)
+
+    async def _view(self, service: str) -> ServiceView | None:
         try:
-            return decode(bytes((await self._status(service)).body), ServiceView).trouble
+            return decode(bytes((await self._status(service)).body), ServiceView)
         except (LogError, Malformed):
-            return ""
+            return None
 
     async def _status(self, service: str) -> Answer:
         subject = query(service, "status", DEFAULT_TENANT, OPERATOR)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
+from msgspec import Raw
 
 from headrace.bus.log import LogUnavailable, Message
-from headrace.contracts.messages.queries import Answer
+from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.transport.codec import encode
+from headrace.supervisor.processes import readiness
 from headrace.supervisor.processes.log_file import LogFile
 from headrace.supervisor.processes.readiness import AddressInUse, Inspector, NotReady, is_well, listens, until_ready
 
@@ -159,6 +162,42 @@ async def test_a_service_has_caught_up_when_its_answer_is_not_older_than_the_led
     core = FakeCore(answer)
     assert await Inspector(core).caught_up("feed", 10) is caught_up
     assert core.asked == ["hr.query.feed.status.default.operator"]
+
+
+RISING = {"level": 1, "newest": 3, "held_back": ("it is not known yet who is there",)}
+
+
+@pytest.mark.parametrize(
+    ("views", "asked"),
+    [
+        ([RISING, {"level": 1, "newest": 3}, {"level": 3, "newest": 3}], 3),
+        ([RISING, {"level": 1, "newest": 3, "held_back": ("it is not known yet who is there", "node n1 reads level 1")}], 2),
+        ([{"level": 3, "newest": 3}], 1),
+        ([None], 1),
+    ],
+    ids=["it rises", "a node holds it back", "nothing to raise", "no answer"],
+)
+async def test_the_level_is_waited_for_while_it_rises_and_no_longer(monkeypatch, views, asked):
+    monkeypatch.setattr(readiness, "LOOK_EVERY", 0.001)
+    answers = iter([governance_is(view) for view in views])
+    core = FakeCore(None)
+    core.ask = AsyncMock(side_effect=lambda *_, **__: SimpleNamespace(data=next(answers)))
+    await Inspector(core).until_level_rose()
+    assert core.ask.await_count == asked
+    assert list(answers) == []
+
+
+async def test_a_level_that_does_not_rise_is_given_up():
+    core = FakeCore(governance_is(RISING))
+    await Inspector(core).until_level_rose(within=-1.0)
+    assert core.asked == ["hr.query.governance.status.default.operator"]
+
+
+def governance_is(view):
+    """An answer with its view; one that cannot be read without."""
+    if view is None:
+        return b"nonsense"
+    return encode(Answer(sequence=9, body=Raw(encode(ServiceView(service="governance", folded=9, now=1, engine="e", **view)))))
 
 
 @pytest.mark.parametrize(("last", "spoken"), [(None, False), (99, False), (100, True), (LogUnavailable("away"), False)])
