@@ -26,7 +26,7 @@ from headrace.supervisor.processes.pidfile import Lock, RunningInstallation, wri
 from tests.integration.conftest import binary
 from tests.patience import PATIENCE
 
-ASKED_ITSELF = "governance is asked without it"
+ASKED_ITSELF = "asking governance directly"
 
 
 class Place:

@@ -110,7 +110,7 @@ def test_an_operator_ends_an_instance_and_its_job_goes_on_elsewhere(place: Machi
     job = place.submit("sleep 600")
     place.until_state(job, "running")
     (mine,) = instances(place, stage="joined")
-    assert place.done("burst", "end", mine["instance"]) == f"{mine['instance']} is to end: 1 jobs have to leave first\n"
+    assert place.done("burst", "end", mine["instance"]) == f"{mine['instance']} will end: 1 jobs have to stop first\n"
     place.until(lambda: bool(instances(place, instance=mine["instance"], stage="ended", cause="operator")))
     place.until(lambda: len(place.job(job)["attempts"]) == 2)
     assert place.job(job)["attempts"][0]["cause"] == "drain"

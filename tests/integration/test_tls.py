@@ -64,4 +64,4 @@ def test_nothing_listens_beyond_this_machine_in_the_clear(tmp_path: Path) -> Non
         check=False,
     )
     assert ran.returncode == 1
-    assert ran.stderr.startswith("headrace: --listen: beyond 127.0.0.1 it takes TLS: --tls-cert and --tls-key, or --dev-ca")
+    assert ran.stderr.startswith("headrace: --listen: beyond 127.0.0.1 TLS is required: --tls-cert and --tls-key, or --dev-ca")

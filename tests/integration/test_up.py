@@ -63,11 +63,11 @@ def test_a_day_with_it(place: Machine) -> None:
     place.until_state(second, "running")
     why = json.loads(place.done("why", third, "--json"))
     assert (why["state"], why["reason"]) == ("pending", "AT_POLICY_LIMIT")
-    assert place.done("requeue", second) == f"{second} will leave by its ladder and wait again\n"
+    assert place.done("requeue", second) == f"{second} is stopped, with time to save its work, and put back into the queue\n"
     place.until(
         lambda: [one["cause"] for one in json.loads(place.done("job", second, "--json"))["job"]["attempts"]] == ["requeued", ""]
     )
-    assert place.run("requeue", third).stderr == f"headrace: {third} is waiting already\n"
+    assert place.run("requeue", third).stderr == f"headrace: {third} is pending already\n"
     for command in ("queues", "pools", "nodes", "jobs"):
         assert place.done(command)
         assert json.loads(place.done(command, "--json"))

@@ -25,7 +25,7 @@ IDLE = 20.0
 """Seconds for which a connection is used again; the gateway closes it after 30."""
 LOOPBACKS = frozenset({"localhost", "127.0.0.1", "::1"})
 HTTP, HTTPS = "http", "https"
-LOOK = "`headrace status` tells what is away"
+LOOK = "`headrace status` shows what is not running"
 
 _GATEWAYS_OWN = ("no healthy upstream", "upstream connect error", "upstream request timeout")
 """Beginnings of messages by which the gateway says that the API behind it does not answer."""

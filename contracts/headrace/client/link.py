@@ -104,9 +104,9 @@ class Link(Observer):
         try:
             return (await self._nats.ask(subject, payload, headers, within)).data
         except NoListener:
-            raise Unreachable("no service takes this in now; `headrace status` tells what is away") from None
+            raise Unreachable("no service takes this in now; `headrace status` shows what is not running") from None
         except LogUnavailable as error:
-            raise Unreachable(f"{_without_subject(error)}; `headrace status` tells what is away") from None
+            raise Unreachable(f"{_without_subject(error)}; `headrace status` shows what is not running") from None
         except TooLarge:
             raise Refused(
                 "INVALID", f"a message of {len(payload)} bytes is too large; NATS accepts {self._nats.max_payload}"

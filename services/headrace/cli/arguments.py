@@ -84,7 +84,7 @@ class Parser(argparse.ArgumentParser):
             if not word.startswith("--") or name in options:
                 continue
             if COMMAND in {action.dest for action in positional_actions(self)} and self._began(words[:place]):
-                self.error(f"unknown option {name}; write -- before the command, so that its options are its own")
+                self.error(f"unknown option {name}; write -- before the command if the option belongs to it")
             self.error(f"unknown option {name}{did_you_mean(name, options)}")
 
     def _began(self, words: Sequence[str]) -> bool:
@@ -155,9 +155,11 @@ def add_where_options(parser: Parser) -> None:
 def add_login_options(parser: Parser, *, json: bool = True) -> None:
     """Add the options for the installation, the login, and the format of the answer."""
     add_where_options(parser)
-    parser.add_argument("--tenant", default="", help="speak in this tenant (default: the login's)")
+    parser.add_argument("--tenant", default="", help="act in this tenant (default: that of the login)")
     parser.add_argument(
-        "--user", default="", help="speak as this user; an admin's login, as `headrace up` makes it, may be any user"
+        "--user",
+        default="",
+        help="act as this user; an administrator's login, such as the one that `headrace up` makes, may act as any user",
     )
     if json:
         add_json(parser)

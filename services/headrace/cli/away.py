@@ -31,7 +31,7 @@ def ordered(
         installation = _installation(args)
         if installation is None:
             raise
-        print(f"headrace: {away}; governance is asked without it", file=sys.stderr)
+        print(f"headrace: {away}; asking governance directly", file=sys.stderr)
     import asyncio  # noqa: PLC0415 - gRPC takes long to import, and is needed here only
 
     from headrace.supervisor import api_away  # noqa: PLC0415

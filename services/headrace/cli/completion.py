@@ -48,7 +48,7 @@ def add(nouns: Nouns) -> None:
         nouns,
         "completion",
         completion,
-        "print what lets a shell complete commands, options, and the names of queues, jobs, nodes and documents",
+        "print a script with which a shell completes commands, options, and the names of queues, jobs, nodes and documents",
         """source <(headrace completion bash)                          for this shell; in ~/.bashrc for all
         headrace completion zsh > "${fpath[1]}/_headrace"
         headrace completion fish > ~/.config/fish/completions/headrace.fish""",

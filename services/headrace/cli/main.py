@@ -58,15 +58,15 @@ WHERE = {
 """Options that may stand before the command as well as behind it."""
 
 EXAMPLES = """\
-a first round:
+first steps:
   headrace up                                                 everything on this machine; Ctrl-C or `headrace down` stops it
   headrace apply -f policies.yaml                             pools, profiles, groups and their policies
   headrace submit --queue ai-dev/half -- python train.py      prints the job's id
   headrace jobs                                               what runs, what waits and why
-  headrace logs last -f                                       the output of the job submitted last, as it comes
-  headrace usage --by group                                   the books
+  headrace logs last -f                                       the output of the last submitted job, while it is written
+  headrace usage --by group                                   usage and cost
 
-Every command has --help with examples, every reading command --json. Exit codes: 0 done, 1 refused or failed, 2 not understood.
+Every command has --help with examples, every reading command --json. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.
 """
 
 
@@ -109,7 +109,7 @@ def _behind_the_command(whole: Parser, given: list[str], words: Sequence[str]) -
         for word in given:
             name = word.partition("=")[0]
             if name in WHERE and name not in here._option_string_actions:
-                here.error(f"{name}: this command is about this machine and takes no such option")
+                here.error(f"{name}: this command works on this machine only and takes no such option")
     return [*words[:place], *given, *words[place:]]
 
 

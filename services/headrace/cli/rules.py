@@ -30,7 +30,7 @@ def add(nouns: Nouns) -> None:
         nouns,
         "rules",
         rules,
-        "print a rule, as decisions and messages cite it by its number; without a number list them all",
+        "print a rule by the number that decisions and messages cite; without a number list all rules",
         "headrace rules\nheadrace rules R26\nheadrace rules R15 R16 --json",
     )
     parser.add_argument("numbers", nargs="*", metavar="RULE", help="which, such as R26")

@@ -52,7 +52,7 @@ def direct(monkeypatch):
 )
 def test_the_owners_order_goes_to_governance_itself(headrace, direct, line, answers, method, request_):
     ran = headrace(line, **{answers: AWAY})
-    assert (ran.code, ran.err) == (0, f"headrace: {AWAY}; governance is asked without it\n")
+    assert (ran.code, ran.err) == (0, f"headrace: {AWAY}; asking governance directly\n")
     assert direct == [(method, request_)]
 
 
@@ -73,6 +73,6 @@ def test_a_gateway_that_takes_the_connection_and_does_not_answer_is_away_after_s
     with socket.create_server(("127.0.0.1", 0)) as hung:
         called = f"http://127.0.0.1:{hung.getsockname()[1]}"
         code = main(["--server", called, "node", "cordon", "gpu01"])
-    away_for = f"{called} has not answered within 0.05 s; `headrace status` tells what is away"
-    assert (code, capsys.readouterr().err) == (0, f"headrace: {away_for}; governance is asked without it\n")
+    away_for = f"{called} has not answered within 0.05 s; `headrace status` shows what is not running"
+    assert (code, capsys.readouterr().err) == (0, f"headrace: {away_for}; asking governance directly\n")
     assert direct == [("CordonNode", {"name": "nodes/gpu01", "reason": ""})]

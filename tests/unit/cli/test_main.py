@@ -91,7 +91,7 @@ def test_what_fails_is_one_line_and_an_exit_code(monkeypatch, capsys, error, cod
         (
             "submit --queue a/b python train.py --epochs 3",
             (
-                "headrace submit: unknown option --epochs; write -- before the command, so that its options are its own; "
+                "headrace submit: unknown option --epochs; write -- before the command if the option belongs to it; "
                 "`headrace submit --help` shows how\n"
             ),
         ),
@@ -150,7 +150,7 @@ def test_where_to_ask_may_be_said_before_the_command(monkeypatch, line, there):
 def test_a_command_about_this_machine_does_not_take_an_address(capsys):
     assert main(["--server", "https://a", "down"]) == 2
     assert capsys.readouterr().err == (
-        "headrace down: --server: this command is about this machine and takes no such option; `headrace down --help` shows how\n"
+        "headrace down: --server: this command works on this machine only and takes no such option; `headrace down --help` shows how\n"
     )
 
 

@@ -126,7 +126,7 @@ async def test_a_connection_that_ends_without_an_answer_is_told():
 async def test_a_call_that_is_not_answered_in_time_is_told():
     async with server(b"") as (place, _, _):
         message = str(await refused(Unreachable, place, lambda api: api.get("/v1/pools", within=0.01)))
-    assert message.endswith("has not answered within 0.01 s; `headrace status` tells what is away")
+    assert message.endswith("has not answered within 0.01 s; `headrace status` shows what is not running")
 
 
 async def test_a_missing_listener_is_told(tmp_path):

@@ -104,7 +104,7 @@ async def test_a_question_is_answered_and_carries_its_headers(link, nats):
 @pytest.mark.parametrize(
     ("trouble", "kind", "message"),
     [
-        (errors.ConnectionClosedError(), Unreachable, "^NATS is away: nats: connection closed; `headrace status` tells what"),
+        (errors.ConnectionClosedError(), Unreachable, "^NATS is away: nats: connection closed; `headrace status` shows what"),
         (errors.MaxPayloadError(), Refused, "^a message of 3 bytes is too large; NATS accepts 100$"),
     ],
 )
@@ -115,10 +115,10 @@ async def test_a_question_that_cannot_be_asked_says_why(link, nats, trouble, kin
 
 
 async def test_a_question_without_an_answer_says_what_happened(link, nats):
-    with pytest.raises(Unreachable, match="^no answer within 0.001 s; `headrace status` tells what is away$"):
+    with pytest.raises(Unreachable, match="^no answer within 0.001 s; `headrace status` shows what is not running$"):
         await link.ask("hr.x", b"abc", within=0.001)
     nats.answers["hr.x"] = answered(b"", b"NATS/1.0 503\r\n\r\n")
-    with pytest.raises(Unreachable, match="^no service takes this in now; `headrace status` tells what is away$"):
+    with pytest.raises(Unreachable, match="^no service takes this in now; `headrace status` shows what is not running$"):
         await link.ask("hr.x", b"abc")
 
 

@@ -38,13 +38,15 @@ ANSWER_WITHIN = 2.0
 
 
 def add(nouns: Nouns) -> None:
-    family = add_command(nouns, "archive", _nothing, "look after the archive of the ledger", "headrace archive check")
+    family = add_command(
+        nouns, "archive", _nothing, "show, check and purge what is archived of the ledger", "headrace archive check"
+    )
     verbs = family.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     verb = add_command(
         verbs,
         "status",
         status,
-        "print the months that the archive has, up to which record, and when it is brought up to date",
+        "print which months and records the archive has, and when newer records are archived",
         "headrace archive status --json",
     )
     _add_archive_options(verb)
@@ -53,7 +55,7 @@ def add(nouns: Nouns) -> None:
         verbs,
         "check",
         check,
-        "read the whole archive and say what is missing, cut short or changed; exit 1 where anything is",
+        "read the whole archive and report what is missing, truncated or changed; exit code 1 if anything is",
         "headrace archive check\nheadrace archive check --archive /mnt/vault/headrace",
     )
     _add_archive_options(verb)
@@ -65,13 +67,13 @@ def add_export(verbs: Nouns) -> None:
         verbs,
         "export",
         export,
-        "bring the archive up to the end of the ledger: every record, exactly, as Parquet files by month, each read back and compared",
+        "archive all records that are not archived yet, byte for byte, as Parquet files by month; each file is read back and compared",
         """headrace audit export                                        into DATA/archive, which the installation reads itself
-        headrace audit export --archive /mnt/vault/headrace          a second one, kept apart
+        headrace audit export --archive /mnt/vault/headrace          a second copy in another place
         duckdb -c "SELECT time, writer, unnest(kinds) AS kind FROM '~/.local/share/headrace/archive/ledger/*/*.parquet'"
 
-        What has been archived already stays; only what is new is written. The installation does this itself once a record has waited
-        for a day (HEADRACE_ARCHIVE_EVERY, such as 6h, or off).""",
+        Only records that are not archived yet are written. The installation archives by itself once a record has waited for a day
+        (HEADRACE_ARCHIVE_EVERY, such as 6h, or off).""",
     )
     _add_archive_options(verb)
 
@@ -116,7 +118,7 @@ async def export(args: argparse.Namespace) -> int:
     if args.json:
         print(as_json(_summary(directory, manifest) | {"before": before}))
     elif manifest.through == before:
-        print(f"nothing is new: {directory} has every record up to {manifest.through}")
+        print(f"nothing to archive: {directory} has every record up to {manifest.through}")
     else:
         print(f"records {before + 1} to {manifest.through} are archived and verified in {directory}")
     return 0
@@ -159,10 +161,10 @@ async def _asked(installation: Installation) -> ServiceView | None:
 def by_itself(view: ServiceView, through: int) -> str:
     """How many records an archive that ends with record `through` lacks, and when they will be archived."""
     behind, every = max(0, view.folded - through), count_in(view.detail.get("archive_every"))
-    what = f"{behind} records are in the stream alone; "
+    what = f"{behind} records are only in the stream; "
     if not every:
-        return what + "nothing is archived by itself (HEADRACE_ARCHIVE_EVERY)"
-    return what + f"it is brought up to date once one has waited for {format_duration(every)}"
+        return what + "nothing is archived automatically (HEADRACE_ARCHIVE_EVERY)"
+    return what + f"they are archived once one has waited for {format_duration(every)}"
 
 
 async def check(args: argparse.Namespace) -> int:

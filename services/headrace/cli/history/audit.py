@@ -21,10 +21,10 @@ from headrace.contracts.values.durations import format_time
 PAGE = 500
 
 VERBS = (
-    "log: what happened, who stated it, on what, and by which rule; "
-    "replay: the state as it was; diff: what changed; "
-    "verify: whether that is what was written, and would be decided; "
-    "export: all of it into files"
+    "log: what happened, who stated it, why, and by which rule; "
+    "replay: the state at an earlier time; diff: what changed between two times; "
+    "verify: whether the records are as they were written, and the decisions would be the same; "
+    "export: all records into files"
 )
 
 
@@ -54,23 +54,29 @@ def add_log(verbs: Nouns) -> None:
         verbs,
         "log",
         log,
-        "print what happened, a line for each fact, oldest first: when, where it stands, who stated it, what, and by which rule",
+        "print what happened, one line for each fact, oldest first: when, in which record, who stated it, what, and by which rule",
         """headrace audit log --from 1h
         headrace audit log --from 2026-11-21 --to 2026-11-22 --kind lease.granted,preemption
         headrace audit log --job 01jd3v8k5w2m4x6z8b0c2e4g6h
         headrace audit log --causes 01jd3v8k5w2m4x6z8b0c2e4g6h         what led to it, and what came of it
-        headrace audit log --causes 81234.2                            the same of one fact, as another line names it
+        headrace audit log --causes 81234.2                            the same for one fact, by its record and place
         headrace audit log --all-tenants --node gpu01 --json           one JSON object a line, with the fact itself
 
-        A line is: time, record.place, who stated it, the rule, what it is about, and what happened. The record that a decision was made on
-        (as_of) stands in --json. Tenants see what is theirs.""",
+        A line is: time, record.place, who stated it, the rule, what it is about, and what happened. --json also has the last record that a
+        decision knew (as_of). A tenant sees its own facts.""",
     )
     add_times(parser)
     parser.add_argument("--job", default="", metavar="ID", help=f"the story of one job: {ANY}")
-    parser.add_argument("--owner", default="", metavar="USER", help="only of this user's jobs")
-    parser.add_argument("--node", default="", metavar="NAME", help="only what is about a node, on it, or said by it")
+    parser.add_argument("--owner", default="", metavar="USER", help="only facts about this user's jobs")
     parser.add_argument(
-        "--kind", type=names, default=(), metavar="KIND,...", help="only these: lease, lease.granted, preemption, policy"
+        "--node", default="", metavar="NAME", help="only facts about this node, about jobs on it, or stated by it"
+    )
+    parser.add_argument(
+        "--kind",
+        type=names,
+        default=(),
+        metavar="KIND,...",
+        help="only facts of these kinds: lease, lease.granted, preemption, policy",
     )
     parser.add_argument(
         "--causes", default="", metavar="ID", help="a job, a record, or a fact: what led to it, what came of it"
@@ -85,9 +91,9 @@ async def log(args: argparse.Namespace) -> int:
     """Print the audit log page by page, without storing it."""
     since, until = times(args)
     if args.causes and (since or until or args.job or args.owner or args.node or args.kind):
-        raise Failed("--causes stands alone: it finds what belongs to it by itself")
+        raise Failed("--causes takes no other filter: it selects the facts itself")
     if until > time.time_ns() // 1_000:
-        print(f"headrace: --to {args.until} is still to come: so far that is all", file=sys.stderr)
+        print(f"headrace: --to {args.until} is in the future: these are the facts so far", file=sys.stderr)
     left = args.limit
     found = False
     async with client(args) as hr:
@@ -112,7 +118,7 @@ async def log(args: argparse.Namespace) -> int:
             if sys.stderr.isatty():
                 progress(f"record {answer.next} of {answer.through}")
     if not found and not args.json:
-        print("Nothing happened that fits.")
+        print("No facts match.")
     return 0
 
 

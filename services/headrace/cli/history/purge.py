@@ -35,20 +35,20 @@ def add_purge(verbs: Nouns) -> None:
         verbs,
         "purge",
         purge_stream,
-        "let go of old records in the stream, which the archive has; refused, with every reason, where anything would be missed",
-        """headrace archive purge --keep 90d --dry-run       up to which record, and what is against it
+        "remove old records that are archived from the stream; refused, with every reason, if something still needs one of them",
+        """headrace archive purge --keep 90d --dry-run       show up to which record, and what prevents it
         headrace archive purge --keep 90d
         headrace archive purge --through 81234
 
-        A record goes only if the archive has exactly it, every service and reader has read it, and a snapshot of the fold covers it. Of
-        each writer the last record stays. Everything reads the whole history as before: from the archive, then from the stream.""",
+        A record is removed only if the archive has the same bytes, every service and reader has read it, and a snapshot of the state covers
+        it. The last record of each writer is kept. Commands still read the whole history: from the archive, then from the stream.""",
     )
     what = verb.add_mutually_exclusive_group()
     what.add_argument(
-        "--keep", type=span, default=KEEP, metavar="SPAN", help="keep what is younger in the stream (default: 90d)"
+        "--keep", type=span, default=KEEP, metavar="SPAN", help="keep records that are younger than this (default: 90d)"
     )
-    what.add_argument("--through", type=positive, metavar="RECORD", help="let go of everything up to this record")
-    verb.add_argument("--dry-run", action="store_true", help="look, and let go of nothing")
+    what.add_argument("--through", type=positive, metavar="RECORD", help="remove the records up to this one")
+    verb.add_argument("--dry-run", action="store_true", help="show what would be removed, and remove nothing")
     add_data_option(verb)
     add_json(verb)
 
@@ -82,17 +82,17 @@ async def _purge(args: argparse.Namespace, inspector: Inspector, archive: Path) 
     manifest = manifests.read(archive)
     through = args.through or await last_before(log, time.time_ns() // 1_000 - args.keep)
     if through <= manifest.purged:
-        why = f"nothing in it is older than {format_duration(args.keep)}" if not args.through else "they are gone already"
+        why = f"nothing in it is older than {format_duration(args.keep)}" if not args.through else "those are removed already"
         return _progress(
-            args, f"nothing to let go of: the stream begins behind record {manifest.purged}, and {why}", manifest.purged
+            args, f"nothing to remove: the stream begins after record {manifest.purged}, and {why}", manifest.purged
         )
     against = objections(through, await _standing(inspector, log, manifest.through, archive))
     if against:
-        raise Failed(f"records up to {through} stay: " + "; ".join(against))
+        raise Failed(f"records up to {through} cannot be removed: " + "; ".join(against))
     if args.dry_run:
-        return _progress(args, f"records {manifest.purged + 1} to {through} would go from the stream", manifest.purged)
+        return _progress(args, f"records {manifest.purged + 1} to {through} would be removed from the stream", manifest.purged)
     await purge(inspector.core, LEDGER_STREAM, archive, through, lambda _record, _last: None)
-    return _progress(args, f"records {manifest.purged + 1} to {through} are in the archive alone", through)
+    return _progress(args, f"records {manifest.purged + 1} to {through} are now only in the archive", through)
 
 
 async def _standing(inspector: Inspector, log: JetStreamLog, archived: int, archive: Path) -> RetentionStatus:

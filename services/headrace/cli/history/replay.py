@@ -38,17 +38,21 @@ def add_replay(verbs: Nouns) -> None:
         verbs,
         "replay",
         replay_state,
-        "print the whole governed state as it was: documents, pools, nodes, queues, who held what, who waited and why",
+        "print the whole state at an earlier time: documents, pools, nodes, queues, who held what, who waited and why",
         """headrace audit replay --at 2026-11-21T08:00:00Z
         headrace audit replay --at 24h                          a day ago
-        headrace audit replay --at 81234                        behind the record 81234, as `audit log` numbers them
+        headrace audit replay --at 81234                        after record 81234, as `audit log` numbers them
         headrace audit replay --at 81234 --json > then.json
         headrace audit replay --all-tenants                     of all tenants, now; for the provider
 
-        Tenants see what is theirs, and of pools and nodes what they see otherwise.""",
+        A tenant sees its own jobs and documents, and of pools and nodes what `headrace pools` and `headrace nodes` show it.""",
     )
     parser.add_argument(
-        "--at", type=point, default=LedgerPoint(), metavar="TIME|SEQ", help="a moment, a span ago, or a record (default: now)"
+        "--at",
+        type=point,
+        default=LedgerPoint(),
+        metavar="TIME|SEQ",
+        help="a time, a duration ago such as 24h, or the number of a record (default: now)",
     )
     add_all_tenants(parser)
     add_login_options(parser)
@@ -60,13 +64,13 @@ def add_diff(verbs: Nouns) -> None:
         verbs,
         "diff",
         diff,
-        "print what is otherwise at one moment than at an earlier one: documents, nodes, use of pools, jobs",
+        "print what differs between two moments: documents, nodes, use of pools, jobs",
         """headrace audit diff 24h 1h                    what changed between a day and an hour ago
         headrace audit diff 81234 81300
         headrace audit diff 2026-11-21T08:00:00Z              from then until now
         headrace audit diff 1h --all-tenants --json
 
-        + came, - went, ~ is otherwise. What came and went in between is in neither: `headrace audit log` tells of it.""",
+        + added, - removed, ~ changed. What was added and removed in between is not shown; `headrace audit log` has it.""",
     )
     parser.add_argument("before", type=point, metavar="A", help="a moment, a span ago, or a record")
     parser.add_argument("after", type=point, nargs="?", default=LedgerPoint(), metavar="B", help="a later one (default: now)")
@@ -104,7 +108,7 @@ async def _whole(hr: Client, at: LedgerPoint, *, all_tenants: bool) -> PastView:
 def shown(view: PastView) -> str:
     """The state as tables, for people."""
     more = f"; the ledger goes on to record {view.tip}" if view.tip > view.sequence else ""
-    parts = [f"Behind record {view.sequence}, {local(view.now)}{more}"]
+    parts = [f"After record {view.sequence}, {local(view.now)}{more}"]
     if view.documents:
         parts.append(table(("KIND", "NAME", "REVISION", "CLOSED", "DOCUMENT"), map(_document_row, view.documents)))
     parts += [pool_table(view.pools)] if view.pools else []
@@ -156,10 +160,10 @@ def shown_difference(found: DiffView) -> str:
     """One line for each changed object or job."""
     title = f"From record {found.before}, {local(found.before_now)}, to record {found.after}, {local(found.after_now)}"
     if not found.changes:
-        return f"{title}: nothing is otherwise."
+        return f"{title}: no differences."
     lines = [title, *map(_line, found.changes)]
     if found.more:
-        lines.append(f"and {found.more} more: name two moments that are closer to each other")
+        lines.append(f"and {found.more} more: choose two moments that are closer to each other")
     return "\n".join(lines)
 
 

@@ -29,14 +29,14 @@ def add_seals(verbs: Nouns) -> None:
         verbs,
         "seals",
         seals,
-        "list the seals of the ledger, or write them into a file to be kept elsewhere",
+        "list the seals of the ledger, or write them into a file that you keep in another place",
         """headrace audit seals
         headrace audit seals --out /mnt/vault/seals.jsonl      then: headrace audit verify --seals /mnt/vault/seals.jsonl
 
         Every minute, or thousand records, `audit` states a seal: the digest of the records since the last one, signed with the
         installation's key. A copy of the seals in another place proves that not a byte was changed up to the last one.""",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write all of them there, a line each")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write all of them into this file, one line each")
     add_login_options(parser)
 
 

@@ -26,26 +26,27 @@ def add_verify(verbs: Nouns) -> None:
         verbs,
         "verify",
         verify,
-        "look whether the ledger is whole, and decide again what was decided",
+        "check that no record is missing or changed, and that the same decisions would be made again",
         """headrace audit verify
-        headrace audit verify --data /srv/headrace          whether or not that installation runs
+        headrace audit verify --data /srv/headrace          that installation, whether it runs or not
         headrace audit verify --seals /mnt/vault/seals.jsonl   against seals that you have kept elsewhere
-        headrace audit verify --chains                      the records alone, without deciding anything again
+        headrace audit verify --chains                      the records only, without repeating decisions
         headrace audit verify --json
 
-        Looks at every record: that none is missing or there twice, that each record of a service names the one before it, and that all
-        are those that were sealed. Then folds them, decides again what this version of the allocator, of preemption and of admission
-        decided, on the records that it was decided on, and shows what differs. What jobs run is sealed, and a submission that could not be
-        read is gone: admission is judged by the rest, and what only the submission could tell is counted. Where the installation is on this
-        machine its files are read, whether or not it runs; else an administrator's login asks for the records.
-        Exit code 0: nothing found; 1: something is not as it was written, or not as it would be decided.""",
+        First it checks every record: that none is missing or present twice, that each record of a service names the one before it, and that
+        all are those that were sealed. Then it repeats the decisions that this version of allocator, preemption and admission made, each on
+        the records that were known to it, and shows what differs. What jobs run is encrypted, and submissions that could not be read are
+        not in the ledger, so verdicts of admission are checked as far as it allows; those that only the submission could explain are
+        counted. The files of an installation on this machine are read, whether it runs or not; otherwise an administrator's login
+        requests the records.
+        Exit code 0: nothing found; 1: a record is not as it was written, or a decision would be another one.""",
     )
-    parser.add_argument("--chains", action="store_true", help="look at the records alone: faster, and nothing is decided again")
+    parser.add_argument("--chains", action="store_true", help="check the records only: faster, decisions are not repeated")
     parser.add_argument(
         "--seals",
         type=Path,
         metavar="FILE",
-        help="seals as `headrace audit seals --out` writes them (default: those in DATA/seals)",
+        help="file of seals that `headrace audit seals --out` wrote (default: those in DATA/seals)",
     )
     add_login_options(parser)
 
@@ -87,7 +88,7 @@ def shown(report: VerifyReport) -> str:
     lines = [f"records    {report.records} read, through record {report.through}", _seals(report)]
     if report.voids:
         voids = ", ".join(f"{node}: {count}" for node, count in report.voids.items())
-        lines.append(f"void       {sum(report.voids.values())} records of nodes count for nothing ({voids})")
+        lines.append(f"void       {sum(report.voids.values())} records of nodes are void ({voids})")
     if report.folded or report.stopped:
         lines += _decisions(report)
     if not report.found:
@@ -100,30 +101,28 @@ def shown(report: VerifyReport) -> str:
 
 def _seals(report: VerifyReport) -> str:
     if not report.key:
-        return "seals      none: nothing holds records of nodes, and the last one of each service"
+        return "seals      none: nothing shows whether records of nodes, or the last record of each service, were changed"
     behind = report.through - report.sealed_through
-    rest = f"; the {behind} behind it have none yet" if behind > 0 else ""
-    return f"seals      {report.seals} hold, through record {report.sealed_through}{rest}; key {report.key}"
+    rest = f"; the {behind} after it are not sealed yet" if behind > 0 else ""
+    return f"seals      {report.seals} are valid, through record {report.sealed_through}{rest}; key {report.key}"
 
 
 def _decisions(report: VerifyReport) -> list[str]:
-    lines = [f"decisions  {report.recomputed} made again, {report.decision_facts} of {report.facts} facts"]
+    lines = [f"decisions  {report.recomputed} repeated, with {report.decision_facts} of {report.facts} facts"]
     if report.judged or report.untold:
         counts = ", ".join(f"{reason}: {count}" for reason, count in report.untold.items())
-        rest = f"; {sum(report.untold.values())} that only the submission itself could tell ({counts})" if counts else ""
+        rest = f"; {sum(report.untold.values())} that only the submission itself could explain ({counts})" if counts else ""
         lines.append(
             f"           of them {report.judged} verdicts of admission, as far as the ledger says what was submitted{rest}"
         )
-    lines += [
-        f"           {count} by {engine}: not to be made again by {ENGINE}" for engine, count in report.other_engines.items()
-    ]
+    lines += [f"           {count} by {engine}: {ENGINE} cannot repeat these" for engine, count in report.other_engines.items()]
     if report.observed:
         counts = ", ".join(f"{by}: {count}" for by, count in report.observed.items())
-        lines.append(f"           {sum(report.observed.values())} that follow from more than the ledger holds ({counts})")
+        lines.append(f"           {sum(report.observed.values())} that depend on more than the ledger has ({counts})")
     if report.late:
-        lines.append(f"           {report.late} on records too far back")
+        lines.append(f"           {report.late} based on records too far back")
     if report.stopped:
-        lines.append(f"           followed through record {report.folded} and no further: {report.stopped}")
+        lines.append(f"           checked through record {report.folded} only: {report.stopped}")
     return lines
 
 

@@ -10,18 +10,18 @@ from headrace.contracts.messages.queries import EraseRequest
 
 
 def add(nouns: Nouns) -> None:
-    tenant = add_command(nouns, "tenant", _nothing, "erase what a tenant's jobs ran", "headrace tenant erase acme --yes")
+    tenant = add_command(nouns, "tenant", _nothing, "erase the commands of a tenant's jobs", "headrace tenant erase acme --yes")
     verbs = tenant.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     verb = add_command(
         verbs,
         "erase",
         erase,
-        "destroy the key of a tenant's texts: commands, environments and images of its jobs are gone for ever, the history stays",
+        "destroy the key of a tenant's texts: commands, environments and images of its jobs can never be read again; the history stays",
         "headrace tenant erase acme --yes --reason 'contract ended'",
     )
     verb.add_argument("name", metavar="TENANT")
-    verb.add_argument("--yes", action="store_true", help="do it: it cannot be undone")
-    verb.add_argument("--reason", default="", help="kept with the fact")
+    verb.add_argument("--yes", action="store_true", help="confirm; this cannot be undone")
+    verb.add_argument("--reason", default="", help="stored with the fact")
     add_login_options(verb)
 
 

@@ -41,17 +41,19 @@ def add(nouns: Nouns) -> None:
         verbs,
         "revoke",
         revoke,
-        "make a token count no more, at once and everywhere",
+        "make a token invalid, at once and everywhere",
         """headrace token revoke 01jd3v8k5w2m4x6z8b0c2e4g6h
-        headrace token revoke --tenant acme --user alice --reason 'left the company'     all that alice has, by whichever issuer
+        headrace token revoke --tenant acme --user alice --reason 'left the company'     all tokens of alice, of every issuer
         headrace token revoke --node gpu01""",
     )
     verb.add_argument("token", metavar="ID", nargs="?", default="", help="the token's id, as `headrace token list` shows it")
     whose = verb.add_mutually_exclusive_group()
-    whose.add_argument("--user", "--service-account", dest="bearer", metavar="NAME", default="", help="all of this bearer")
-    whose.add_argument("--node", metavar="NAME", default="", help="all of this node")
+    whose.add_argument(
+        "--user", "--service-account", dest="bearer", metavar="NAME", default="", help="all tokens of this bearer"
+    )
+    whose.add_argument("--node", metavar="NAME", default="", help="all tokens of this node")
     verb.add_argument("--tenant", default="", help="the bearer's tenant (default: the caller's)")
-    verb.add_argument("--reason", default="", help="kept with the fact")
+    verb.add_argument("--reason", default="", help="stored with the fact")
     add_where_options(verb)
 
 
@@ -71,18 +73,22 @@ def _add_create(verbs: Nouns) -> None:
     whose.add_argument("--user", metavar="NAME", help="for a person in a group or document of the tenant")
     whose.add_argument("--service-account", metavar="NAME", help="for a service account of a group of the tenant")
     whose.add_argument("--node", metavar="NAME", help="for a node executor")
-    whose.add_argument("--admin", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for who runs the installation")
-    whose.add_argument("--viewer", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for who looks at all of it")
+    whose.add_argument(
+        "--admin", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for an administrator of the installation"
+    )
+    whose.add_argument(
+        "--viewer", metavar="NAME", nargs="?", const=PROVIDERS_PERSON, help="for a viewer of the whole installation"
+    )
     verb.add_argument("--tenant", default="", help="the bearer's tenant (default: the caller's)")
     add_claims(
         verb.add_argument_group(
-            "what a node may say of itself (else `headrace node approve` is needed); what is left out stays as it was"
+            "what a node may report about itself (otherwise `headrace node approve` is needed); what is omitted stays as it was"
         )
     )
     verb.add_argument(
-        "--expires", type=span, default=0, metavar="SPAN", help="how long it is good (default: 30d, at most 366d)"
+        "--expires", type=span, default=0, metavar="SPAN", help="how long it is valid (default: 30d, at most 366d)"
     )
-    verb.add_argument("--reason", default="", help="kept with the fact")
+    verb.add_argument("--reason", default="", help="stored with the fact")
     add_where_options(verb)
     add_json(verb)
 
@@ -103,7 +109,7 @@ async def create(args: argparse.Namespace) -> int:
     handle = getattr(args, role.replace("-", "_"))
     claims = claims_of(args)
     if claims != NodeClaims() and role is not TokenRole.NODE:
-        raise Failed("--labels, --gpus and --isolation belong to a token of --node")
+        raise Failed("--labels, --gpus and --isolation are for tokens of --node")
     async with client(_as_itself(args)) as hr:
         request = TokenRequest(
             role=role,

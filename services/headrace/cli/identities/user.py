@@ -16,19 +16,19 @@ def add(nouns: Nouns) -> None:
         verbs,
         "erase",
         erase,
-        "destroy a person's key: who they were, and what their jobs ran, is gone for ever; the history stays, under a pseudonym",
+        "destroy a person's key: who they were, and what their jobs ran, can never be read again; the history stays, under a pseudonym",
         """headrace user erase alice --yes --reason 'asked to be forgotten'
         headrace user erase acme/alice --yes
 
-        No record is touched. The handle stays in the records, and in tables and files made of them, so let it be no name; audit, books,
-        jobs and FEED say the same pseudonym in its place, whatever moment they speak of (what FEED has said goes within 10 minutes).
-        First take the person out of groups, and cancel their jobs. Backups from before hold the key: destroy them. Nodes remove what a
-        job ran (command, environment) from their disks when it ends; a node that is down has that until it starts again. Output
+        No record is changed. The handle stays in the records, and in tables and files made of them, so do not use names as handles. Audit,
+        books, jobs and FEED show one pseudonym instead, also for earlier times (messages of FEED are deleted within 10 minutes).
+        First remove the person from groups, and cancel their jobs. Older backups have the key: destroy them. Nodes remove what a
+        job ran (command, environment) from their disks when it ends; a node that is down does so when it starts again. Output
         and files of jobs stay on nodes as long as --keep of `headrace node run` says, checkpoints until they are removed by hand.""",
     )
     verb.add_argument("name", metavar="[TENANT/]USER")
-    verb.add_argument("--yes", action="store_true", help="do it: it cannot be undone")
-    verb.add_argument("--reason", default="", help="kept with the fact")
+    verb.add_argument("--yes", action="store_true", help="confirm; this cannot be undone")
+    verb.add_argument("--reason", default="", help="stored with the fact")
     add_login_options(verb)
 
 

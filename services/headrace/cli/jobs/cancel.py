@@ -21,14 +21,16 @@ EXAMPLES = """
 headrace cancel 01jd3v8k5w2m4x6z8b0c2e4g6h
 headrace cancel train                                     by its name, if one job of that name has not ended
 headrace cancel last --reason "wrong data"                what was submitted last
-headrace cancel --name 'sweep-*'                          all of a sweep: it says how many, and asks
-headrace cancel --queue ai-dev/half --state pending --yes what waits in a queue, without a question
-headrace cancel --label run=7 --owner bob                 another user's, with a login that may speak for them
+headrace cancel --name 'sweep-*'                          all of a sweep; shows how many, and asks for confirmation
+headrace cancel --queue ai-dev/half --state pending --yes what waits in a queue, without confirmation
+headrace cancel --label run=7 --owner bob                 another user's, with a login that may act for them
 """
 
 
 def add(nouns: Nouns) -> None:
-    parser = add_command(nouns, "cancel", cancel, "end jobs: pending ones at once, running ones by their ladder", EXAMPLES)
+    parser = add_command(
+        nouns, "cancel", cancel, "end jobs: pending ones at once, running ones with time to save their work", EXAMPLES
+    )
     add_selection(parser, UNENDED, "cancelled")
     add_login_options(parser, json=False)
 
@@ -72,7 +74,7 @@ async def _cancel_selected(hr: Client, args: argparse.Namespace) -> int:
     if not found:
         print("No such jobs.")
         return 0
-    if not args.yes and not agreed(f"{what} will be cancelled. Go on? [y/N] "):
+    if not args.yes and not agreed(f"{what} will be cancelled. Continue? [y/N] "):
         print("Nothing is cancelled.")
         return 1
     await _cancel(hr, found[::-1], args.reason)

@@ -48,7 +48,7 @@ def add(nouns: Nouns) -> None:
         nouns,
         "job",
         job,
-        "show one job: its attempts, and its story",
+        "show one job: its attempts, and what happened to it",
         f"headrace job {example}\nheadrace job last\nheadrace job train --json",
     )
     parser = _job_command(
@@ -59,7 +59,7 @@ def add(nouns: Nouns) -> None:
         f"headrace why {example}\nheadrace why last\nheadrace why train --at 2026-11-21T08:00:00Z\nheadrace why 01jd3v --at 81234",
     )
     parser.add_argument(
-        "--at", type=instant, default=(0, 0), metavar="TIME|SEQ", help="as it was then, or behind that record of the ledger"
+        "--at", type=instant, default=(0, 0), metavar="TIME|SEQ", help="at that time, or after that record of the ledger"
     )
     parser = _job_command(
         nouns,
@@ -69,10 +69,12 @@ def add(nouns: Nouns) -> None:
         f"headrace logs {example}\nheadrace logs last -f\nheadrace logs train --attempt 1 --rank 3",
         json=False,
     )
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the job has ended, through all its attempts")
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="continue until the job has ended, through all its attempts"
+    )
     parser.add_argument("--attempt", type=natural, default=0, metavar="N", help="of this attempt (default: the latest)")
     parser.add_argument("--rank", type=natural, default=0, metavar="N", help="of this replica (default: 0)")
-    raw = "leave control characters to the terminal, such as colours; by default they are made visible there"
+    raw = "pass control characters such as colours to the terminal; by default they are shown as text"
     parser.add_argument("--raw", action="store_true", help=raw)
     _add_requeue(nouns, example)
     _add_preempt(nouns, example)
@@ -90,7 +92,7 @@ def _add_jobs(nouns: Nouns) -> None:
         headrace jobs --columns job,name,state,wait,run,labels
         headrace jobs --watch""",
     )
-    parser.add_argument("--state", action="append", default=[], choices=STATES, help="only these; may be given several times")
+    parser.add_argument("--state", action="append", default=[], choices=STATES, help="only jobs in this state; may be repeated")
     add_filters(parser)
     parser.add_argument("--owner", default="", metavar="USER", help="only this user's")
     parser.add_argument(
@@ -114,11 +116,11 @@ def _add_requeue(nouns: Nouns, example: str) -> None:
         nouns,
         "requeue",
         requeue,
-        "have running or suspended jobs leave by their ladder and wait again, where they stood",
+        "stop running or suspended jobs, with time to save their work, and put them back into the queue at their place",
         f"""headrace requeue {example}
         headrace requeue train --reason "slow node"
-        headrace requeue --name 'sweep-*'                      all of a sweep: it says how many, and asks
-        headrace requeue --queue ai-dev/half --everybody --yes all that runs in a queue, without a question""",
+        headrace requeue --name 'sweep-*'                      all of a sweep; shows how many, and asks for confirmation
+        headrace requeue --queue ai-dev/half --everybody --yes all that runs in a queue, without confirmation""",
     )
     add_selection(parser, REQUEUED, "requeued")
     add_login_options(parser, json=False)
@@ -129,15 +131,13 @@ def _add_preempt(nouns: Nouns, example: str) -> None:
         nouns,
         "preempt",
         preempt,
-        "take what a job holds, even inside a reservation: an operator's order, kept with who gave it and why",
+        "stop a job even if it is inside its reservation; stored with who ordered it and why",
         f"""headrace preempt {example} --force --reason "the demo at noon"
-        headrace node cordon gpu01                           first, where its units are not to be granted again at once
-        headrace delete policy ai-dev --mode freeze          or this, where its queue is not to start anything meanwhile""",
+        headrace node cordon gpu01                           first, if its GPUs are not to be granted again at once
+        headrace delete policy ai-dev --mode freeze          or this, if its queue is not to start anything meanwhile""",
     )
-    parser.add_argument(
-        "--force", action="store_true", help="needed: only an explicit order takes what is inside a reservation"
-    )
-    parser.add_argument("--reason", default="", help="needed: kept with the order")
+    parser.add_argument("--force", action="store_true", help="required, because the job may be inside its reservation")
+    parser.add_argument("--reason", default="", help="required; stored with the order")
 
 
 def _job_command(nouns: Nouns, name: str, run: object, says: str, examples: str, *, json: bool = True) -> Parser:
@@ -160,7 +160,7 @@ async def preempt(args: argparse.Namespace) -> int:
 def jobs(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
     """Print the list; with `--watch` again and again."""
     if args.watch and args.json:
-        raise Failed("--watch and --json: say one of them")
+        raise Failed("--watch and --json: use one of them")
     return _jobs(args) if args.watch else asking(_jobs)(args)
 
 
@@ -287,8 +287,8 @@ async def requeue(args: argparse.Namespace) -> int:
             if not found:
                 print("No such jobs.")
                 return 0
-            if not args.yes and not agreed(f"{what} will leave and wait again. Go on? [y/N] "):
-                print("Nothing is requeued.")
+            if not args.yes and not agreed(f"{what} will be stopped and put back into the queue. Continue? [y/N] "):
+                print("No job is requeued.")
                 return 1
             names = [view.job for view in found]
         for name in names:
@@ -306,9 +306,9 @@ async def _requeue(hr: Client, name: str, reason: str) -> str:
     if view.state in FINAL:
         raise Failed(f"{view.id} has ended: it is {view.state}; submit it again with `headrace submit`, as a new job")
     if view.state == "pending":
-        raise Failed(f"{view.id} is waiting already")
+        raise Failed(f"{view.id} is pending already")
     await hr.requeue(view.job, reason)
-    return f"{view.id} will leave by its ladder and wait again"
+    return f"{view.id} is stopped, with time to save its work, and put back into the queue"
 
 
 def logs(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:

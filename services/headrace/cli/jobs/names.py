@@ -12,7 +12,7 @@ from headrace.contracts.messages.queries import JobView
 from headrace.contracts.values.ids import IdError, is_job_id, split_job_key
 
 LAST = "last"
-ANY = "an id, its beginning, a name, or `last`"
+ANY = "an id, the beginning of one, a name, or `last`"
 UNENDED = ("pending", "running", "preempting", "stopping", "suspended")
 
 _BEGINNING = re.compile(r"[0-7][0-9a-z]{3,24}")

@@ -34,8 +34,8 @@ COUNT_MAX = 1_000_000
 AT_ONCE = 1_000
 """Number of jobs that are made and sent before the next ones are made."""
 
-WORKDIR = """where it starts; a relative one is taken from here (default: this directory, if the installation is on this machine only and
-there is no --image; else, and with --workdir '', a directory of its own)"""
+WORKDIR = """directory in which it starts; a relative path counts from here (default: this directory, if the installation is on this machine
+only and there is no --image; otherwise, and with --workdir '', an empty directory of its own)"""
 
 _SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[#~!{}\n]|^\s*\w+=")
 """Characters that a shell interprets. It also matches inside quotes, where running the command by a shell does no harm."""
@@ -52,61 +52,61 @@ headrace submit --queue ai-dev/half --user bob -- true      as another user, wit
 
 def add(nouns: Nouns) -> None:
     parser = add_command(nouns, "submit", submit, "submit a job to a queue; prints its id once it is durable", EXAMPLES)
-    parser.add_argument("--queue", required=True, metavar="POLICY/PROFILE", help="where to; `headrace queues` lists them")
-    parser.add_argument("--name", default="", help="what you call it; with --count they become NAME-1, NAME-2, ...")
+    parser.add_argument("--queue", required=True, metavar="POLICY/PROFILE", help="the queue; `headrace queues` lists them")
+    parser.add_argument("--name", default="", help="a name of your choice; with --count they are NAME-1, NAME-2, ...")
     parser.add_argument(
         "--id",
         default="",
         metavar="ULID",
-        help="the job's id; the same one again is the same job, so that a submit may be repeated",
+        help="the job's id, so that a submit may be repeated: the same id is the same job",
     )
     parser.add_argument("--count", type=between(1, COUNT_MAX), default=1, metavar="N", help="number of equal jobs (default: 1)")
     parser.add_argument(
-        "--env", action="append", default=[], metavar="K=V", help="a variable; K alone takes the value it has here"
+        "--env", action="append", default=[], metavar="K=V", help="a variable; K alone takes the value that it has here"
     )
     parser.add_argument("--on-behalf-of", default="", metavar="USER", help="for whom this service account submits")
     parser.add_argument(
-        "--secret-env", action="append", default=[], metavar="K", help="a variable whose value the node finds; it never travels"
+        "--secret-env", action="append", default=[], metavar="K", help="a variable whose value is on the node and is not sent"
     )
     parser.add_argument("--image", default="", help="a container image")
     parser.add_argument("--workdir", metavar="DIR", help=WORKDIR)
-    parser.add_argument("--non-preemptible", action="store_true", help="never yields; has to fit inside the reservation")
+    parser.add_argument("--non-preemptible", action="store_true", help="never preempted; has to fit inside the reservation")
     parser.add_argument(
         "--priority",
         type=between(-PRIORITY_MAX, PRIORITY_MAX),
         default=0,
         metavar="N",
-        help="among the jobs of its queue, higher first",
+        help="order among the jobs of its queue, higher first",
     )
-    parser.add_argument("--time-limit", default="", metavar="SPAN", help="such as 90m or 8h; then it is stopped")
+    parser.add_argument("--time-limit", default="", metavar="SPAN", help="such as 90m or 8h; the job is stopped after that")
     parser.add_argument(
         "--after",
         action="append",
         default=[],
         metavar="JOB[:ok|any]",
-        help=f"start only after that job has ended (ok: well); {ANY}",
+        help=f"start only after that job has ended (ok: with success); {ANY}",
     )
     parser.add_argument(
         "--on-abort",
         type=callback,
         default="",
         metavar="CMD",
-        help="runs beside the job when it has to yield, before SIGTERM; by `sh -c` if it has shell syntax in it",
+        help="command that runs beside the job when it has to stop, before SIGTERM; by `sh -c` if it contains shell syntax",
     )
     parser.add_argument(
-        "--retries", type=between(0, RETRIES_MAX), default=0, metavar="N", help="number of further attempts if it fails"
+        "--retries", type=between(0, RETRIES_MAX), default=0, metavar="N", help="how often it is started again if it fails"
     )
     parser.add_argument(
-        "--request", type=key_value, action="append", default=[], metavar="KEY=AMOUNT", help="less than the profile's: gpu=0.25"
+        "--request", type=key_value, action="append", default=[], metavar="KEY=AMOUNT", help="below the profile's: gpu=0.25"
     )
-    parser.add_argument("--label", type=key_value, action="append", default=[], metavar="K=V", help="kept with the job")
+    parser.add_argument("--label", type=key_value, action="append", default=[], metavar="K=V", help="stored with the job")
     parser.add_argument(
         "--wait",
         action="store_true",
         help="print what the job writes (of one job), wait for its end, and exit with its exit code",
     )
     add_login_options(parser)
-    parser.add_argument("command", nargs="+", metavar="COMMAND", help="what runs, behind --")
+    parser.add_argument("command", nargs="+", metavar="COMMAND", help="the command of the job, after --")
 
 
 def callback(command: str) -> tuple[str, ...]:

@@ -24,22 +24,22 @@ def add(nouns: Nouns) -> None:
         nouns,
         "backup",
         backup,
-        "write the whole installation into one file, while it runs or not",
+        "write the whole installation into one file, whether it runs or not",
         """headrace backup                                  headrace-2026-11-22T080000Z.tar, here
         headrace backup /mnt/vault                       the same there
         headrace backup before-the-upgrade.tar --json
 
-        In it: the ledger and all submissions not yet judged, the books, the archive, keys, logins, settings. Not in it: what nodes keep of
-        their jobs, and logs. It opens everything, so keep it as you keep keys; after `tenant erase` destroy the backups from before.""",
+        In it: the ledger and all submissions not yet judged, the books, the archive, keys, logins, settings. Not in it: files of jobs on
+        nodes, and logs. It gives access to everything, so keep it as safe as keys; after `tenant erase` destroy the older backups.""",
     )
-    parser.add_argument("file", nargs="?", default=".", metavar="FILE|DIR", help="where to (default: a new file here)")
+    parser.add_argument("file", nargs="?", default=".", metavar="FILE|DIR", help="file or directory (default: a new file here)")
     add_data_option(parser)
     add_json(parser)
     parser = add_command(
         nouns,
         "restore",
         restore,
-        "make an installation out of a backup, in an empty directory, and check it from the first record to the last",
+        "restore an installation from a backup into an empty directory, and check all its records",
         "headrace restore headrace-2026-11-22T080000Z.tar --data /srv/headrace\nheadrace up --data /srv/headrace",
     )
     parser.add_argument("file", metavar="FILE", help="what `headrace backup` wrote")
@@ -88,7 +88,7 @@ async def backup(args: argparse.Namespace) -> int:
     else:
         print(f"{file}: the installation as of {local(contents.at)}, the ledger through record {contents.through}")
     if troubles:
-        raise Failed("\nheadrace: ".join(f"the backup has a damaged archive in it: {trouble}" for trouble in troubles))
+        raise Failed("\nheadrace: ".join(f"the archive in the backup is damaged: {trouble}" for trouble in troubles))
     return 0
 
 

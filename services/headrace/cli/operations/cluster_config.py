@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 def add(nouns: Nouns) -> None:
     config: Parser = nouns.add_parser(
         "config",
-        help="write what it takes to run the services on other machines",
-        description="Write what it takes to run the services without `headrace up`: deploy/README.md shows how it is used.",
+        help="write the configuration of services that run without `headrace up`",
+        description="Write the configuration to run the services without `headrace up`; deploy/README.md shows how it is used.",
         epilog="""examples:
   headrace config write --data /var/lib/headrace --nats nats://127.0.0.1:4222 --postgres postgresql://headrace:secret@db/headrace
   headrace config streams
@@ -63,7 +63,7 @@ def add(nouns: Nouns) -> None:
         verbs,
         "streams",
         make_streams,
-        "make the streams on the NATS servers, or bring them up to date, and FEED anew where it has no leader; as often as one likes",
+        "create or update the streams on the NATS servers, and recreate FEED if it has no leader; may be repeated",
         "headrace config streams",
     )
     add_data_option(streams)
@@ -78,25 +78,26 @@ def _add_write(verbs: Nouns) -> None:
         """headrace config write --data /var/lib/headrace --nats nats://127.0.0.1:4222 --postgres postgresql://headrace:secret@db/headrace
         headrace config write --nats tls://n1,tls://n2,tls://n3 --tls-cert /etc/nats/server.crt --tls-key /etc/nats/server.key
 
-        What is not given is as it was the last time. Logins and keys are made once, and kept.""",
+        Options that are omitted keep their last values. Logins and keys are made once, and kept.""",
     )
     add_data_option(write)
-    write.add_argument(
-        "--nats", metavar="URL,...", help="where the NATS servers are: one, or three that stand in for each other"
-    )
-    write.add_argument("--postgres", metavar="DSN", help="the database of the books")
+    write.add_argument("--nats", metavar="URL,...", help="addresses of the NATS servers: one, or three as copies of each other")
+    write.add_argument("--postgres", metavar="DSN", help="the database for usage and cost")
     write.add_argument("--listen", metavar="ADDRESS:PORT", help="where Envoy serves the API (default: 127.0.0.1:8080)")
-    write.add_argument("--api", metavar="URL", help="by which URL it is reached (default: http:// and --listen)")
+    write.add_argument("--api", metavar="URL", help="URL by which clients reach it (default: http:// and --listen)")
     write.add_argument(
-        "--as", dest="directory", metavar="DIR", help="what the directory is called where services run (default: the same)"
+        "--as",
+        dest="directory",
+        metavar="DIR",
+        help="path of the directory on the machines where services run (default: the same)",
     )
     write.add_argument(
-        "--socket", metavar="PATH", help="where governance and Envoy meet (default: gateway/api.sock in the directory)"
+        "--socket", metavar="PATH", help="socket between governance and Envoy (default: gateway/api.sock in the directory)"
     )
     write.add_argument("--nats-store", metavar="DIR", help="where the NATS servers keep their streams (default: /var/lib/nats)")
     write.add_argument("--tls-cert", metavar="FILE", help="the certificate of the NATS servers, by its path there")
     write.add_argument("--tls-key", metavar="FILE", help="its key")
-    write.add_argument("--tls-ca", metavar="FILE", help="the authority to believe, by its path on all machines")
+    write.add_argument("--tls-ca", metavar="FILE", help="the certificate authority to trust, by its path on all machines")
     write.add_argument(
         "--dev-ca",
         action="store_true",
@@ -117,14 +118,16 @@ def _add_write(verbs: Nouns) -> None:
         help="simulated nodes: each gets a login in the servers' configuration, and env/node-NAME.env",
     )
     write.add_argument(
-        "--metrics", metavar="ADDRESS", help="where processes show their health (default: 127.0.0.1; a port each from 9101 on)"
+        "--metrics",
+        metavar="ADDRESS",
+        help="address of the processes' health and metrics (default: 127.0.0.1; one port each from 9101 on)",
     )
-    write.add_argument("--currency", type=currency, metavar="ISO", help="what prices are in: EUR (default: USD)")
+    write.add_argument("--currency", type=currency, metavar="ISO", help="currency of prices, such as EUR (default: USD)")
     write.add_argument(
         "--in-the-clear",
         action="store_true",
         default=None,
-        help="NATS beyond this machine without TLS: the network is a private one",
+        help="allow NATS on other machines without TLS, because the network is private",
     )
 
 
@@ -156,7 +159,7 @@ def write_all(args: argparse.Namespace) -> int:
     if (installation.directory / CLUSTER_FILE).exists():
         whole = msgspec.structs.replace(cluster_config.kept(installation), **given)
     elif missing := [f"--{name}" for name in ("nats", "postgres") if name not in given]:
-        raise Failed(f"{' and '.join(missing)}: say where it is; `headrace config write --help` shows how")
+        raise Failed(f"{' and '.join(missing)}: required; `headrace config write --help` shows how")
     else:
         whole = ClusterConfig(**given)
     for path in cluster_config.write(installation, whole):

@@ -26,7 +26,7 @@ def add(nouns: Nouns) -> None:
         nouns,
         "context",
         _nothing,
-        "choose the installation that commands speak to, by a name",
+        "choose the installation that commands use, by a name",
         """headrace context add work --server https://headrace.example:8080 --token-file token.txt
         headrace context use work                    from now on; `headrace context use local`: the one on this machine
         headrace --help                              commands take --context NAME as well""",
@@ -46,8 +46,8 @@ def add(nouns: Nouns) -> None:
         "--token-file", metavar="FILE", help="a file with the token, - is standard input (default: HEADRACE_TOKEN)"
     )
     verb.add_argument("--ca", default="", metavar="FILE", help="the certificate authority of the API (default: this machine's)")
-    verb.add_argument("--tenant", default="", help="speak in this tenant (default: the token's)")
-    verb.add_argument("--user", default="", help="speak as this user (default: the token's)")
+    verb.add_argument("--tenant", default="", help="act in this tenant (default: that of the token)")
+    verb.add_argument("--user", default="", help="act as this user (default: that of the token)")
     verb = add_command(
         verbs, "use", use, "make a context the current one", "headrace context use work\nheadrace context use local"
     )
@@ -102,7 +102,7 @@ def use(args: argparse.Namespace) -> int:
     name = "" if args.name == LOCAL else args.name
     server = known.named(name).server if name else THIS_MACHINE
     write_contexts(path, structs.replace(known, current=name))
-    print(f"commands speak to {server} from now on")
+    print(f"commands use {server} from now on")
     return 0
 
 

@@ -18,7 +18,7 @@ def add(nouns: Nouns) -> None:
         nouns,
         "page",
         page,
-        "print a link to the page, which logs a browser in once",
+        "print a link to the web page that logs a browser in; it works once",
         """headrace page
         headrace page --open
         headrace page --context work            the page of another installation, with that context's token""",
@@ -39,7 +39,7 @@ async def page(args: argparse.Namespace) -> int:
             endpoint = read_endpoint(data_directory(args.data))
             server = endpoint.api if endpoint is not None else ""
         if not server:
-            raise Failed("the API has no address that a browser can open; `headrace status` tells what is away")
+            raise Failed("the API has no address that a browser can open; `headrace status` shows what is not running")
         link = await hr.login_link(server, args.expires)
     print(link)
     if args.open and not webbrowser.open(link):

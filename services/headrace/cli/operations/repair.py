@@ -21,26 +21,26 @@ def add(nouns: Nouns) -> None:
         nouns,
         "repair",
         repair,
-        "find what is damaged in the streams; put the right records into the ledger, and new submissions behind those that were judged",
-        """headrace repair --look                       say what is wrong, and change nothing
-        headrace repair                              the same, and repair it; what was there before is kept beside it
-        headrace repair --without-void               the same without records that were written by others in a service's name
+        "find damage in the streams and repair it: restore records of the ledger, and number new submissions after those that were judged",
+        """headrace repair --look                       report damage, and change nothing
+        headrace repair                              repair it; the former files are kept beside the new ones
+        headrace repair --without-void               repair it, and remove records that others wrote in a service's name
 
-        The installation has to be down. Every record comes back with its sequence, its time and its bytes, and the server itself reads
-        all of them before it counts. They come from the archive and from the books' copy, or from one of them where the other is damaged as
-        well. Where the store of SUBMIT was lost, submissions that were not judged are gone; new ones are numbered behind those that were.
-        Where two sources that both vouch for a record differ, nothing is changed: a person has to look.""",
+        The installation has to be down. Every record is restored with its sequence, time and bytes, and the NATS server reads all of
+        them before the result is accepted. They come from the archive and from the copy in PostgreSQL, or from one of them if the other
+        is damaged too. If the store of SUBMIT was lost, submissions that were not judged are lost; new ones are numbered after those that
+        were. If two intact sources differ in a record, nothing is changed: an operator has to decide.""",
     )
-    parser.add_argument("--look", action="store_true", help="say what is wrong, and change nothing; exit 1 where something is")
+    parser.add_argument("--look", action="store_true", help="report damage, and change nothing; exit code 1 if there is any")
     parser.add_argument(
         "--without-end",
         action="store_true",
-        help="end the ledger before the first record that is lost everywhere: what came after is lost",
+        help="end the ledger before the first record that no source has; later records are lost",
     )
     parser.add_argument(
         "--without-void",
         action="store_true",
-        help="take out what breaks the law and stands in the stream alone: no service has taken it; what is behind it moves up",
+        help="remove records that break the rules of the ledger and are only in the stream; no service uses them; later records move up",
     )
     add_data_option(parser)
     add_json(parser)
@@ -68,13 +68,14 @@ async def repair(args: argparse.Namespace) -> int:
     if args.json:
         print(as_json({"troubles": mended.troubles, "through": mended.through, "kept": str(mended.kept or "")}))
     elif not mended.troubles:
-        print(f"nothing is wrong: records through {mended.through} are as they were written")
+        print(f"no damage: records through {mended.through} are as they were written")
     else:
         print("\n".join(mended.troubles))
         if mended.kept is None and not args.look:
             print(
-                f"repaired: the ledger is whole through record {mended.through}, and new submissions come behind those that were judged"
+                f"repaired: the ledger is whole through record {mended.through}, "
+                "and new submissions are numbered after those that were judged"
             )
         elif mended.kept is not None:
-            print(f"repaired: the ledger is whole through record {mended.through}; what was there before lies in {mended.kept}")
+            print(f"repaired: the ledger is whole through record {mended.through}; the former files are in {mended.kept}")
     return 1 if args.look and mended.troubles else 0

@@ -30,11 +30,11 @@ def add(nouns: Nouns) -> None:
         nouns,
         "restart",
         restart,
-        "start parts again one after the other, without losing anything: after a new release was installed, or a setting changed",
+        "restart parts one after the other without losing anything, after an upgrade or a changed setting",
         "headrace restart\nheadrace restart allocator feed\nheadrace restart postgres",
     )
     parser.add_argument(
-        "parts", nargs="*", metavar="PART", help="as `headrace status` calls them (default: all of Headrace's own)"
+        "parts", nargs="*", metavar="PART", help="names as in `headrace status` (default: all services of Headrace)"
     )
     add_data_option(parser)
 
@@ -63,7 +63,7 @@ async def restart(args: argparse.Namespace) -> int:
             await inspector.close()
     except (Unknown, NotReady, LogError) as error:
         raise Failed(str(error)) from None
-    print("Done; `headrace status` shows how everything stands.")
+    print("Done; `headrace status` shows the state of every part.")
     return 0
 
 

@@ -62,7 +62,7 @@ def add(nouns: Nouns) -> None:
         nouns,
         "status",
         status,
-        "every part: whether it runs, how often it was restarted, how far it has read",
+        "show every part: whether it runs, how often it was restarted, how far it has read",
         "headrace status\nheadrace status --json\nheadrace status --server https://headrace.example:8080",
     )
     add_where_options(parser)
@@ -114,7 +114,9 @@ async def _remote_view(args: argparse.Namespace) -> InstallationView:
     except Refused as refusal:
         if refusal.code != "NOT_ALLOWED":
             raise
-        raise Failed("the status is for who runs the installation: take a token of an admin or a viewer of it") from None
+        raise Failed(
+            "only administrators and viewers of the installation may see its status: use a token of one of them"
+        ) from None
 
 
 def _ask(directory: Path) -> Answers:
@@ -166,7 +168,7 @@ def _whole(directory: Path, running: RunningInstallation, answers: Answers) -> R
 
 def _level_lines(view: ServiceView | None) -> Iterator[str]:
     if view is not None and view.level < view.newest:
-        yield f"Facts are at level {view.level}; they go to {view.newest} when every part reads it:"
+        yield f"Facts have level {view.level}; it rises to {view.newest} when every part can read that:"
         yield from (f"  {line}" for line in view.held_back)
 
 
@@ -176,7 +178,7 @@ def _behind(rows: list[Row], followers: Mapping[str, object]) -> Iterator[str]:
         if row.get("ready") is False and row["state"] in WELL:
             yield f"{row['name']} is not ready: {row['health']}"
         if count_in(row.get("lag")) > LAG_SHOWN and row["name"] not in followers:
-            pace = f", and takes in {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
+            pace = f", and reads {row['facts_per_s']} facts a second" if "facts_per_s" in row else ""
             yield f"{row['name']} is {row['lag']} records behind the ledger{pace}."
 
 
@@ -186,7 +188,7 @@ def _wrong(directory: Path, rows: list[Row], answers: Answers) -> list[str]:
     wrong = (
         [answers.trouble]
         if answers.trouble
-        else [f"{', '.join(silent)}: not well; look into {directory / LOGS}"]
+        else [f"{', '.join(silent)}: not ready; see the logs in {directory / LOGS}"]
         if silent
         else []
     )

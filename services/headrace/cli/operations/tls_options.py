@@ -22,20 +22,22 @@ def add_listening(parser: Parser) -> None:
     """Add the options for the address, certificates, and whether others may log in although jobs can read everything."""
     secure = parser.add_mutually_exclusive_group()
     secure.add_argument(
-        "--dev-ca", action="store_true", help="TLS with certificates of an own authority, in DATA/tls (development)"
+        "--dev-ca", action="store_true", help="TLS with certificates of a private authority in DATA/tls, for development"
     )
-    secure.add_argument("--tls-cert", metavar="FILE", help="TLS with this certificate; with --tls-key")
-    secure.add_argument("--no-tls", action="store_true", help="without TLS, on the loopback only, as at first")
+    secure.add_argument("--tls-cert", metavar="FILE", help="TLS with this certificate; requires --tls-key")
+    secure.add_argument("--no-tls", action="store_true", help="no TLS, and the loopback only, as by default")
     parser.add_argument("--tls-key", metavar="FILE", help="the certificate's key")
-    parser.add_argument("--tls-ca", metavar="FILE", help="the authority that clients are to believe (default: those they know)")
     parser.add_argument(
-        "--listen", metavar="ADDRESS", help="where to listen (default: 127.0.0.1); beyond the loopback takes TLS"
+        "--tls-ca", metavar="FILE", help="the certificate authority that clients trust (default: those of their machine)"
+    )
+    parser.add_argument(
+        "--listen", metavar="ADDRESS", help="where to listen (default: 127.0.0.1); other addresses than the loopback need TLS"
     )
     parser.add_argument(
         "--jobs-are-trusted",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="let others in (--listen, tokens for them, an OpenID provider) although jobs here run as you do (default: no)",
+        help="let other users log in (--listen, tokens, an OpenID provider) although all jobs here run under your account (default: no)",
     )
     parser.add_argument("--reached-as", metavar="NAME", help="the name in the URLs (default: 127.0.0.1)")
 
@@ -63,7 +65,7 @@ def listening(last: Settings, args: argparse.Namespace) -> Settings:
             f"--listen: invalid address {settings.listen!r}: write {LOOPBACK}, or {' or '.join(sorted(WILDCARDS))} for every address"
         )
     if settings.listen != LOOPBACK and settings.tls is None and not settings.dev_ca:
-        raise Failed(f"--listen: beyond {LOOPBACK} it takes TLS: --tls-cert and --tls-key, or --dev-ca for development")
+        raise Failed(f"--listen: beyond {LOOPBACK} TLS is required: --tls-cert and --tls-key, or --dev-ca for development")
     return settings
 
 

@@ -14,7 +14,7 @@ def add(nouns: Nouns) -> None:
         nouns,
         "top",
         top,
-        "see pools, GPUs, queues and what happens in this terminal, live or at an earlier record",
+        "show pools, GPUs, queues and events in this terminal, live or as of an earlier record",
         """headrace top
         headrace top --context work
 

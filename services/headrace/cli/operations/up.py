@@ -61,18 +61,18 @@ def add(nouns: Nouns) -> None:
         headrace up --nodes 0                            without simulated nodes; `headrace node run` adds real ones
         headrace up --data /srv/headrace --nats-port 4222
 
-The user who starts it gets a login (credentials/owner.json in the data directory) that is an admin's: tenant `default`, user as the
-        system calls you. Further users are written as documents (`headrace apply`), and that login may act for any of them with
-        --user NAME. What is not given is as it was the last time. A second `up` on the same data continues where the first ended.
+The user who starts it gets an administrator's login (credentials/owner.json in the data directory): tenant `default`, and the name of
+        your account as the user. Further users are written as documents (`headrace apply`), and that login may act for any of them with
+        --user NAME. Options that are omitted keep their last values. A second `up` on the same data continues where the first ended.
 
-        Started by root, jobs of each user run as an account of their own. Otherwise they run as you do and can read all that you can: then
-        others cannot log in (--listen, tokens, an OpenID provider) unless you add --jobs-are-trusted; `headrace status` shows it.""",
+        If root starts it, jobs of each user run under an account of their own. Otherwise all jobs run under your account and can read your
+        files; then others cannot log in (--listen, tokens, an OpenID provider) unless you add --jobs-are-trusted.""",
     )
     add_data_option(parser)
     parser.add_argument("--nodes", type=between(0, NODES_MAX), metavar="N", help="number of simulated nodes (default: 1)")
     parser.add_argument("--gpus", type=between(1, GPUS_MAX), metavar="G", help="GPUs of each (default: 8)")
-    parser.add_argument("--currency", type=currency, metavar="ISO", help="what prices are in: EUR (default: USD)")
-    parser.add_argument("--gpu-model", metavar="M", help="what they are (default: H100-80GB)")
+    parser.add_argument("--currency", type=currency, metavar="ISO", help="currency of prices, such as EUR (default: USD)")
+    parser.add_argument("--gpu-model", metavar="M", help="their model (default: H100-80GB)")
     parser.add_argument("--labels", type=key_value, action="append", metavar="K=V", help="labels of each (default: site=hq)")
     parser.add_argument(
         "--nats-port",
@@ -85,7 +85,7 @@ The user who starts it gets a login (credentials/owner.json in the data director
         type=natural,
         choices=(1, CLUSTER_OF),
         metavar="N",
-        help="how many NATS servers: 1, or 3 with a copy of everything each, so that one may be lost (default: as begun, else 1)",
+        help="number of NATS servers: 1, or 3 with a copy of everything each, so that one may be lost (default: as at first, else 1)",
     )
     parser.add_argument(
         "--api-port",
@@ -99,7 +99,7 @@ The user who starts it gets a login (credentials/owner.json in the data director
     parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     parser = add_command(nouns, "down", down, "stop what `up` started", "headrace down\nheadrace down --now")
     add_data_option(parser)
-    parser.add_argument("--now", action="store_true", help="at once: running jobs get no time to save their work")
+    parser.add_argument("--now", action="store_true", help="stop at once: running jobs get no time to save their work")
 
 
 def _add_processes(parser: argparse.ArgumentParser) -> None:
@@ -108,18 +108,18 @@ def _add_processes(parser: argparse.ArgumentParser) -> None:
         "--standby",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="a second allocator, preemption and feed, which take over within a second where the first dies (default: no)",
+        help="run a second allocator, preemption and feed, which take over within a second if the first one ends (default: no)",
     )
     parser.add_argument(
         "--layout",
         choices=LAYOUTS,
-        help="which services share a process: what answers outsiders (default), all that may (together), or none (apart)",
+        help="which services share a process: those that answer clients (default), as many as possible (together), or none (apart)",
     )
     parser.add_argument(
         "--hold-level",
         action=argparse.BooleanOptionalAction,
         default=None,
-        help="write no newer facts than now, so that one can go back to the release before; status says the level (default: no)",
+        help="keep the present level of facts, so that you can return to the former release; `headrace status` shows it (default: no)",
     )
 
 
@@ -180,7 +180,7 @@ async def _keep_up(installation: Installation, settings: Settings, args: argpars
             if args.detached:
                 _leave_terminal(installation)
             await stopping.wait()
-            print("\nStopping; once more ends it at once, and jobs get no time to save their work.", flush=True)
+            print("\nStopping. Ctrl-C again stops at once, and jobs get no time to save their work.", flush=True)
     except asyncio.CancelledError:
         print("Stopped before it was ready.", file=sys.stderr)
         return 1
@@ -216,11 +216,11 @@ def _welcome(installation: Installation, whole: Up, page: str, *, detached: bool
     tls = installation.certificates()
     if tls is None:
         lines[-1:] = [
-            "       everything listens on this machine only (127.0.0.1), without TLS; `headrace up --help` says how to open it",
+            "       everything listens on this machine only (127.0.0.1), without TLS; `headrace up --help` shows how to change that",
             "",
         ]
     elif tls.ca:
-        lines[-1:] = [f"TLS    clients elsewhere believe {tls.ca}: set HEADRACE_CA to a copy of it", ""]
+        lines[-1:] = [f"TLS    clients on other machines: copy {tls.ca} there and set HEADRACE_CA to the copy", ""]
     if not has_compiled_rules():
         lines[-1:] = [PLAIN_RULES, ""]
     if installation.directory != Installation().directory:

@@ -31,7 +31,7 @@ def _first(view: WhyView) -> str:
             ("reason", view.reason),
             ("because", view.message),
             ("in the way", ", ".join(_named(name) for name in blockers)),
-            ("place in line", view.position or None),
+            ("position", view.position or None),
             ("could reclaim", _reclaim(view)),
             ("expected start", _start(view)),
             ("cheapest change", _change(view.cheapest, view.now)),

@@ -42,19 +42,19 @@ DIGITS = Decimal("0.0001")
 
 MEANINGS = """
 what the columns mean, in hours of the unit (a GPU, a core, a GiB):
-  total      held, from the start of the job to the release, the time to yield included: reserved + borrowed
-  reserved   inside the policy's reservation; first the jobs that cannot be preempted, then the oldest
-  borrowed   beyond it
-  idle       of the reservation, what no job of the policy held: reserved + idle is all of it
+  total      held, from the start of the job to the release, the time to save its work included: reserved + borrowed
+  reserved   the part within the policy's reservation; jobs that cannot be preempted count first, then the oldest
+  borrowed   the part beyond it
+  idle       the part of the reservation that no job of the policy held: reserved + idle is all of it
   suspended  what suspended jobs would have held; not charged
-  lost       of the total, the work that was in no checkpoint when its job had to leave
+  lost       the part of the total whose work was in no checkpoint when the job had to stop
   waiting    what pending jobs asked for; not charged
-  kept       what was free and kept for a job that waited: a preemptor's, or one overtaken for long; not charged
-  provider_lost  held from a grant until the job ran, or until a start that never came was given up; lost by the provider, not charged
+  kept       what was free and kept for a waiting job: one that preempts others, or one that waited for long; not charged
+  provider_lost  held from the grant until the job ran, or until its start was given up; not charged
   busy       of the total, GPU-hours in which the GPUs computed, by the samples of their nodes
   idle_held  of the total, GPU-hours in which the GPUs had been nearly unused for ten minutes and longer
-  unknown    of the total, GPU-hours in which it is not known how much they computed: they cannot tell, or were not heard
-  cost       at the pool's prices of its time
+  unknown    of the total, GPU-hours without samples: the GPU does not report its load, or the node was out of contact
+  cost       at the prices that the pool had at that time
 """
 
 
@@ -63,7 +63,7 @@ def add(nouns: Nouns) -> None:
         nouns,
         "usage",
         usage,
-        "print the books: what was used, reserved and borrowed, in hours, and what it cost",
+        "print usage and cost: what was used, reserved and borrowed, in hours, and what it cost",
         """headrace usage --by group
         headrace usage --by group,user --from 2026-11 --to 2026-12 --csv
         headrace usage --by policy --from 2026-11-01 --per day --timezone Europe/Berlin
@@ -78,7 +78,9 @@ def add(nouns: Nouns) -> None:
     )
     parser.add_argument("--per", choices=KINDS, default="", help="a line for each hour, day or month")
     parser.add_argument("--csv", action="store_true", help="print CSV")
-    parser.add_argument("--idle", action="store_true", help="who holds GPUs now that compute nearly nothing, and unused nodes")
+    parser.add_argument(
+        "--idle", action="store_true", help="show who holds GPUs that compute nearly nothing now, and unused nodes"
+    )
     add_all_tenants(parser)
     add_login_options(parser)
 
@@ -88,9 +90,12 @@ def add_times(parser: Parser) -> None:
     parser.add_argument(
         "--from", dest="since", default="", metavar="TIME", help="2026-11, 2026-11-21, 2026-11-21T08:00, or 24h for a day ago"
     )
-    parser.add_argument("--to", dest="until", default="", metavar="TIME", help="up to then, that moment not included")
+    parser.add_argument("--to", dest="until", default="", metavar="TIME", help="until then (exclusive)")
     parser.add_argument(
-        "--timezone", default="UTC", metavar="ZONE", help="whose hours, days and months (default: UTC); Europe/Berlin"
+        "--timezone",
+        default="UTC",
+        metavar="ZONE",
+        help="time zone of hours, days and months, such as Europe/Berlin (default: UTC)",
     )
 
 
@@ -105,7 +110,7 @@ async def usage(args: argparse.Namespace) -> int:
     if args.idle:
         return await _idle(args)
     if args.json and args.csv:
-        raise Failed("--json: the books come in one form; write --json or --csv")
+        raise Failed("--json: use either --json or --csv")
     since, until = times(args)
     request = UsageRequest(since=since, until=until, by=args.by, per=args.per, timezone=args.timezone)
     async with client(args) as hr:
@@ -129,7 +134,7 @@ async def usage(args: argparse.Namespace) -> int:
     else:
         print("Nothing was used.")
     if until > answer.now:
-        print(f"headrace: the books reach to {format_time(answer.now)}, so far that is all", file=sys.stderr)
+        print(f"headrace: this is the usage so far, until {format_time(answer.now)}", file=sys.stderr)
     return 0
 
 
@@ -137,7 +142,7 @@ async def _idle(args: argparse.Namespace) -> int:
     """Print who holds GPUs without using them, and unused nodes."""
     given = {"--csv": args.csv, "--from": args.since, "--to": args.until, "--per": args.per, "--all-tenants": args.all_tenants}
     for flag in (flag for flag, value in given.items() if value):
-        raise Failed(f"--idle: it is about now and about all that you may see, so it does not go with {flag}")
+        raise Failed(f"--idle: it shows the present and all that you may see, so it takes no {flag}")
     async with client(args) as hr:
         answer = await hr.utilization()
     if args.json:
@@ -163,7 +168,7 @@ async def _idle(args: argparse.Namespace) -> int:
     else:
         print("No job holds GPUs that are known to be idle.")
     if answer.unknown:
-        print(f"Of {answer.unknown} held GPUs it is unknown how much they compute.")
+        print(f"The load of {answer.unknown} held GPUs is unknown.")
     if answer.idle_nodes:
         print("No job runs on these nodes:")
         print(table(["NODE", "POOL", "GPUS"], [[one.node, one.pool, one.gpus] for one in answer.idle_nodes]))
@@ -178,9 +183,9 @@ def times(args: argparse.Namespace) -> tuple[int, int]:
         raise Failed(f"--{error}") from None
     since, until = _moment("--from", args.since, where), _moment("--to", args.until, where)
     if args.since and args.until and since >= until:
-        raise Failed(f"--from {args.since} is not before --to {args.until}: exchange them")
+        raise Failed(f"--from {args.since} is not before --to {args.until}")
     if since > time.time_ns() // 1_000:
-        raise Failed(f"--from {args.since} is still to come: the books reach to now")
+        raise Failed(f"--from {args.since} is in the future")
     return since, until
 
 

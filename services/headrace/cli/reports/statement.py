@@ -21,23 +21,25 @@ def add(nouns: Nouns) -> None:
         nouns,
         "statement",
         statement,
-        "print what a tenant's month comes to: every charge, and the total",
+        "print a tenant's statement of a month: every charge, and the total",
         """headrace statement --month 2026-11
         headrace statement --tenant acme --month 2026-11 --timezone Europe/Berlin --csv > acme-2026-11.csv
         headrace statement --tenant acme --month 2026-11 --json
         headrace statement --tenant acme --month 2026-11 --focus --output acme-2026-11-focus.csv
 
         The cost of an account's day is rounded once, half to even, to six decimals; every total is a sum of such costs. Once a month is
-        over, and nothing lasts that was held in it, its statement is final: it has the same bytes whenever it is asked for.""",
+        over, and everything that was held in it has ended, its statement is final: later requests return the same bytes.""",
     )
-    parser.add_argument("--month", default="", metavar="YYYY-MM", help="(default: this one)")
-    parser.add_argument("--timezone", default="UTC", metavar="ZONE", help="whose month (default: UTC); Europe/Berlin")
+    parser.add_argument("--month", default="", metavar="YYYY-MM", help="the month (default: this one)")
+    parser.add_argument(
+        "--timezone", default="UTC", metavar="ZONE", help="time zone of the month, such as Europe/Berlin (default: UTC)"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV")
     form.add_argument(
         "--focus", action="store_true", help="print CSV with the columns of FOCUS 1.2, a row for each day's charge"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write it there")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write it into this file")
     add_login_options(parser)
 
 
@@ -49,7 +51,7 @@ async def statement(args: argparse.Namespace) -> int:
     except BadPeriod as error:
         raise Failed(f"--{error}") from None
     if args.json and (args.csv or args.focus):
-        raise Failed("--json: a statement has one form; write --json, --csv or --focus")
+        raise Failed("--json: use one of --json, --csv and --focus")
     form = "focus" if args.focus else "csv" if args.csv else "json"
     async with client(args) as hr:
         text, final = await hr.statement(StatementRequest(month=args.month, timezone=args.timezone, form=form))
@@ -60,7 +62,10 @@ async def statement(args: argparse.Namespace) -> int:
     else:
         print(shown, end="")
     if not final:
-        print(f"headrace: {args.month} is not final yet: something of it still lasts, or may become known", file=sys.stderr)
+        print(
+            f"headrace: {args.month} is not final yet: something held in it has not ended, or may be reported late",
+            file=sys.stderr,
+        )
     return 0
 
 

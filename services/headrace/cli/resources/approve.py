@@ -15,14 +15,14 @@ def add(verbs: Nouns) -> None:
         verbs,
         "approve",
         approve,
-        "believe what a node says of itself (labels, GPUs, isolation); `headrace nodes` shows what is not believed",
-        """headrace node approve gpu01                                      all that it says now
+        "accept what a node reports about itself (labels, GPUs, isolation); `headrace nodes` shows what is not accepted yet",
+        """headrace node approve gpu01                                      all that it reports now
         headrace node approve gpu01 --gpus 8                             8 GPUs at most; the rest stays as it was approved
         headrace node approve gpu01 --labels 'site=hq,gpu.driver=*'      * stands for any value""",
     )
     verb.add_argument("node", metavar="NAME")
     add_claims(verb)
-    verb.add_argument("--reason", default="", help="kept with the fact")
+    verb.add_argument("--reason", default="", help="stored with the fact")
     add_login_options(verb)
 
 
@@ -31,9 +31,9 @@ def add_claims(parser: Parser | argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--labels", type=labels, metavar="K=V,...", help="labels that the node may have; the value * stands for any"
     )
-    parser.add_argument("--gpus", type=natural, metavar="N", help="the number of GPUs that it may have")
+    parser.add_argument("--gpus", type=natural, metavar="N", help="the most GPUs that it may have")
     parser.add_argument(
-        "--isolation", choices=LEVELS, metavar="LEVEL", help=f"the highest level that it may say: {', '.join(LEVELS)}"
+        "--isolation", choices=LEVELS, metavar="LEVEL", help=f"the highest level that it may report: {', '.join(LEVELS)}"
     )
 
 

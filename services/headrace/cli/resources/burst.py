@@ -22,7 +22,11 @@ def add(nouns: Nouns) -> None:
     verbs = burst.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     add_login_options(
         add_command(
-            verbs, "list", instances, "list the instances that live, and those that ended an hour ago", "headrace burst list"
+            verbs,
+            "list",
+            instances,
+            "list the instances that exist, and those that ended within the last hour",
+            "headrace burst list",
         )
     )
     add_login_options(
@@ -30,7 +34,7 @@ def add(nouns: Nouns) -> None:
             verbs,
             "offers",
             offers,
-            "list the offers of every pool, in the order in which they are asked",
+            "list the offers of every pool, in the order in which they are tried",
             "headrace burst offers",
         )
     )
@@ -38,7 +42,7 @@ def add(nouns: Nouns) -> None:
         verbs,
         "plan",
         show_plan,
-        "say what would be ordered if a pool were asked for nodes now, and what it costs at least; nothing is ordered",
+        "show what would be ordered if a pool needed nodes now, and the least that it costs; nothing is ordered",
         "headrace burst plan cloud\nheadrace burst plan cloud --nodes 4 --json",
     )
     plan.add_argument("pool", metavar="POOL")
@@ -48,7 +52,7 @@ def add(nouns: Nouns) -> None:
         verbs,
         "end",
         end_instance,
-        "end an instance: its jobs leave by their ladders and are requeued, then it is ended",
+        "end an instance: its jobs are stopped, with time to save their work, and requeued; then it is ended",
         "headrace burst end cloud-1f2e3d4c",
     )
     end.add_argument("instance", metavar="NAME")
@@ -133,9 +137,9 @@ def plan_lines(plan: PlanAnswer) -> list[str]:
 
 @asking
 async def end_instance(args: argparse.Namespace) -> int:
-    """Release an instance, and say how many jobs have to leave first."""
+    """Release an instance, and say how many jobs have to stop first."""
     async with client(args) as hr:
         answer = await hr.end_instance(args.instance)
-    leaving = f": {answer.running} jobs have to leave first" if answer.running else ""
-    print(as_json(answer) if args.json else f"{args.instance} is to end{leaving}")
+    leaving = f": {answer.running} jobs have to stop first" if answer.running else ""
+    print(as_json(answer) if args.json else f"{args.instance} will end{leaving}")
     return 0

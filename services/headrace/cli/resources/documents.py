@@ -26,7 +26,7 @@ def add(nouns: Nouns) -> None:
         nouns,
         "apply",
         apply,
-        "put governance documents in force, all or none",
+        "apply governance documents, all or none",
         """headrace apply -f pools.yaml policies.yaml
         headrace apply -f policies.yaml --dry-run                 what it would change, and how many jobs it would touch
         headrace get policy | sed s/acme/emca/ | headrace apply -f -""",
@@ -35,14 +35,14 @@ def add(nouns: Nouns) -> None:
         "-f", "--file", nargs="+", action="extend", required=True, metavar="FILE", help="YAML or JSON; - is standard input"
     )
     parser.add_argument("--dry-run", action="store_true", help="show the plan, write nothing")
-    parser.add_argument("--reason", default="", help="kept with the facts")
+    parser.add_argument("--reason", default="", help="stored with the facts")
     add_login_options(parser)
     kinds = ", ".join(KINDS)
     parser = add_command(
         nouns,
         "get",
         get,
-        "print documents as they are in force, fit for `apply`",
+        "print the documents in force, in a form that `apply` takes",
         "headrace get policy\nheadrace get policy ai-dev\nheadrace get pool onprem --json",
     )
     parser.add_argument("kind", metavar="KIND", type=_kind, help=kinds)
@@ -52,20 +52,20 @@ def add(nouns: Nouns) -> None:
         nouns,
         "delete",
         delete,
-        "remove a document that nothing needs any more, or close what is in use",
+        "delete a document that is not in use, or close one that is",
         """headrace delete profile half
-        headrace delete policy ai-dev --tenant acme --mode drain     what runs goes on; the policy is deleted when it has ended
-        headrace get policy ai-dev | headrace apply -f -             what is closed is open again""",
+        headrace delete policy ai-dev --tenant acme --mode drain     running jobs continue; the policy is deleted when they have ended
+        headrace get policy ai-dev | headrace apply -f -             open it again""",
     )
     parser.add_argument("kind", metavar="KIND", type=_kind, help=kinds)
     parser.add_argument("name", metavar="NAME")
     parser.add_argument(
         "--mode",
         default="",
-        help="freeze: keep everything, grant nothing; drain: grant nothing, delete when what runs has ended; "
-        "cancel: cancel what waits, stop what runs, then delete (default: refuse while it is in use)",
+        help="freeze: keep everything, start nothing; drain: start nothing, delete when running jobs have ended; "
+        "cancel: cancel pending jobs, stop running ones, then delete (default: refuse while it is in use)",
     )
-    parser.add_argument("--reason", default="", help="kept with the fact")
+    parser.add_argument("--reason", default="", help="stored with the fact")
     add_login_options(parser)
 
 
@@ -160,7 +160,7 @@ def _print_answer(answer: ApplyAnswer, *, dry_run: bool) -> None:
         print(f"warning: {warning}", file=sys.stderr)
     changes = sum(change.action != "keep" for change in answer.changes)
     touched = (
-        f"; it touches {answer.running} running and {answer.pending} pending jobs" if answer.running or answer.pending else ""
+        f"; affects {answer.running} running and {answer.pending} pending jobs" if answer.running or answer.pending else ""
     )
     if not changes:
         print("Nothing to change.")

@@ -14,18 +14,18 @@ def add(nouns: Nouns) -> None:
         nouns,
         "simulate",
         simulate,
-        "play scenario files in virtual time, and say whether what they expect holds",
+        "play scenario files in virtual time, and check what they expect",
         """headrace simulate scenario.yaml
         headrace simulate scenarios/*.yaml
         headrace simulate scenario.yaml --json
-        headrace simulate scenario.yaml --why r-4 --at 20s                  why that job of it waits then
-        headrace simulate scenario.yaml --what-if changes.yaml              what would be otherwise with them, side by side
-        headrace simulate scenario.yaml --what-if changes.yaml --at 20s     the changes come then
+        headrace simulate scenario.yaml --why r-4 --at 20s                  why that job waits at that time
+        headrace simulate scenario.yaml --what-if changes.yaml              compare the outcome with and without the changes
+        headrace simulate scenario.yaml --what-if changes.yaml --at 20s     the changes are made at that time
         echo 'submit: [{name: big, queue: rnd/three}]' | headrace simulate scenario.yaml --what-if /dev/stdin
 
         A scenario is documents, as for `apply`, and beside them:
         nodes: [{name: gpu, count: 2, labels: {site: hq}, gpus: 8, gpu_model: H100-80GB}]       gpu-1, gpu-2
-        timeline:                                                                               one thing in each entry
+        timeline:                                                                               one event in each entry
         - {at: 0s, submit: {name: r, queue: rnd/three, count: 5, duration: 1h}}                 r-1 ... r-5
         - {at: 10s, node_lost: gpu-1}                                                           or drain, cordon, node_back, ...
         - {at: 20s, apply: {policies: [...]}}                                                   or delete: {kind, name, mode}
@@ -38,20 +38,24 @@ def add(nouns: Nouns) -> None:
         metavar="CHANGES",
         help="documents as `apply` takes them, `nodes:` and `submit:` as in scenarios, `delete:`",
     )
+    parser.add_argument("--at", type=span, help="time of the changes (default: before the first event), or of the question")
     parser.add_argument(
-        "--at", type=span, help="when the changes come (default: before the first moment), or the job is asked about"
+        "--for",
+        dest="span",
+        type=span,
+        default="7d",
+        help="how far both are played (default: 7d, or until nothing happens any more)",
     )
-    parser.add_argument("--for", dest="span", type=span, default="7d", help="how far both are played (default: 7d, or to rest)")
-    parser.add_argument("--why", metavar="JOB", help="say why a job of the scenario waits at --at, or at the end")
+    parser.add_argument("--why", metavar="JOB", help="explain why a job of the scenario waits at --at, or at the end")
     add_json(parser)
     parser = add_command(
         nouns,
         "demo",
         demo,
-        "start everything, play the worked example with real processes, tell the story, stop",
+        "start everything, play the worked example with real processes, print what happens, and stop",
         "headrace demo",
     )
-    parser.add_argument("--keep", action="store_true", help="keep the installation's folder, and say where it is")
+    parser.add_argument("--keep", action="store_true", help="keep the installation's folder, and print where it is")
 
 
 def simulate(args: argparse.Namespace) -> int:
@@ -64,7 +68,7 @@ def simulate(args: argparse.Namespace) -> int:
         return why(args.files[0], args.why, as_json if args.json else because, at=args.at)
     if args.what_if is None:
         if args.at is not None:
-            raise Failed("--at is a moment for --what-if or --why")
+            raise Failed("--at requires --what-if or --why")
         return main(args.files, as_json=args.json)
     if len(args.files) > 1:
         raise Failed("--what-if takes one scenario at a time")

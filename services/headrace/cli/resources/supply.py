@@ -32,7 +32,11 @@ POLL_EVERY = 0.5
 def add(nouns: Nouns) -> None:
     add_login_options(
         add_command(
-            nouns, "queues", queues, "list the queues, and what their policies hold", "headrace queues\nheadrace queues --json"
+            nouns,
+            "queues",
+            queues,
+            "list the queues, and the usage of their policies",
+            "headrace queues\nheadrace queues --json",
         )
     )
     add_login_options(add_command(nouns, "pools", pools, "list the pools, and what is free in them", "headrace pools"))
@@ -41,12 +45,12 @@ def add(nouns: Nouns) -> None:
         nouns,
         "node",
         _nothing,
-        "run a node on this machine, or set one aside",
+        "run a node executor on this machine, or set a node aside",
         "headrace node run --devices sim:8xH100-80GB\nheadrace node cordon gpu01 --reason fan\nheadrace node drain gpu01",
     )
     verbs = node.add_subparsers(title="verbs", metavar="VERB", required=True, parser_class=Parser)
     _add_run(verbs)
-    for name, says in (("cordon", "grant nothing new on a node"), ("uncordon", "let a node take new work again")):
+    for name, says in (("cordon", "start no new jobs on a node"), ("uncordon", "start new jobs on a node again")):
         verb = _add_verb(verbs, name, cordon, says, f"headrace node {name} gpu01 --reason 'fan replaced'")
         verb.set_defaults(verb=name)
     _add_emptying(verbs)
@@ -57,7 +61,7 @@ def _add_verb(verbs: Nouns, name: str, run: Command, says: str, examples: str) -
     """Add a verb for one node, with a reason."""
     verb = add_command(verbs, name, run, says, examples)
     verb.add_argument("node", metavar="NAME")
-    verb.add_argument("--reason", default="", help="kept with the fact")
+    verb.add_argument("--reason", default="", help="stored with the fact")
     add_login_options(verb)
     return verb
 
@@ -67,7 +71,7 @@ def _add_emptying(verbs: Nouns) -> None:
         verbs,
         "drain",
         drain,
-        "cordon a node, stop what is on it by its ladder and requeue it, and wait until it is empty",
+        "cordon a node, stop its jobs with time to save their work, requeue them, and wait until the node is empty",
         "headrace node drain gpu01 --reason 'new driver'\nheadrace node drain gpu01 --no-wait\nheadrace node uncordon gpu01",
     )
     verb.add_argument("--no-wait", action="store_true", help="do not wait until the last job has left")
@@ -75,14 +79,14 @@ def _add_emptying(verbs: Nouns) -> None:
         verbs,
         "confirm-empty",
         confirm_empty,
-        "say that nothing runs on a node any more of what is overdue there, or, if it is lost, of anything",
+        "confirm that overdue jobs no longer run on a node, or, if the node is lost, that no job does",
         "headrace node confirm-empty gpu01 --reason 'powered off'",
     )
     _add_verb(
         verbs,
         "remove",
         remove,
-        "forget a node that has left for good: it is away, and holds nothing; its tokens are revoked",
+        "remove a node that has left for good; it must be away and hold no jobs; its tokens are revoked",
         "headrace node remove gpu01 --reason sold",
     )
 
@@ -272,9 +276,9 @@ async def drain(args: argparse.Namespace) -> int:
                 break
             if answer.running != shown:
                 shown = answer.running
-                print(f"{args.node}: {shown} jobs have to leave", file=sys.stderr)
+                print(f"{args.node}: {shown} jobs have to stop", file=sys.stderr)
             await asyncio.sleep(POLL_EVERY)
-    left = f"is draining: {answer.running} jobs have to leave" if answer.running else "is drained"
+    left = f"is draining: {answer.running} jobs have to stop" if answer.running else "is drained"
     print(as_json(answer) if args.json else f"{args.node} {left}")
     return 0
 
@@ -294,7 +298,7 @@ async def confirm_empty(args: argparse.Namespace) -> int:
     async with client(args) as hr:
         answer = await hr.node_order("confirm-empty", NodeRequest(node=args.node, reason=args.reason))
     sentence = (
-        f"{args.node} is empty: {answer.running} jobs go on elsewhere" if answer.running else f"nothing was left on {args.node}"
+        f"{args.node} is empty: {answer.running} jobs are requeued" if answer.running else f"no job was left on {args.node}"
     )
     print(as_json(answer) if args.json else sentence)
     return 0

@@ -30,11 +30,11 @@ def add(nouns: Nouns) -> None:
         nouns,
         "whatif",
         whatif,
-        "play the installation on with changes and without, in virtual time, and show the difference",
+        "simulate the installation from now on with changes and without, and show the difference",
         """headrace whatif -f changes.yaml                          from now on
         headrace whatif -f changes.yaml --at 24h                 from a day ago on
         headrace whatif -f changes.yaml --at 12345 --json        from the 12345th record of the ledger on
-        headrace whatif -f changes.yaml --from 7d --to 1d        the real jobs of those six days, with other policies
+        headrace whatif -f changes.yaml --from 7d --to 1d        the real jobs of those six days, under other policies
         headrace get policy | sed 's/gpu: 4/gpu: 8/' | headrace whatif -f -
         echo 'submit: [{name: big, queue: ai-dev/half, count: 20, duration: 1h}]' | headrace whatif -f -
         echo 'nodes: [{name: new, count: 2, labels: {site: hq}, gpus: 8, gpu_model: H100-80GB}]' | headrace whatif -f -""",
@@ -55,15 +55,21 @@ def add(nouns: Nouns) -> None:
         type=_point,
         default=(None, None),
         metavar="SEQ|TIME",
-        help="when the changes come: a record, a moment or a span ago (default: now)",
+        help="when the changes are made: a record, a time, or a duration ago (default: now)",
     )
     parser.add_argument(
         "--to",
         type=_point,
         metavar="SEQ|TIME",
-        help="play what really came until then, jobs, nodes and documents, and no further (default: no new jobs come)",
+        help="repeat the real jobs, nodes and documents until then (default: no new jobs)",
     )
-    parser.add_argument("--for", dest="span", type=span, default="7d", help="how far both are played (default: 7d, or to rest)")
+    parser.add_argument(
+        "--for",
+        dest="span",
+        type=span,
+        default="7d",
+        help="how far both are simulated (default: 7d, or until nothing happens any more)",
+    )
     add_where_options(parser)
     add_json(parser)
     parser.set_defaults(tenant="", user="")  # the whole installation is simulated

@@ -64,9 +64,11 @@ def test_an_export_needs_an_installation(tmp_path, capsys):
 
 def test_it_is_told_when_it_is_brought_up_to_date():
     view = ServiceView(service="audit", folded=17, now=1, engine="e", detail={"archive_every": 6 * HOUR})
-    assert by_itself(view, 10) == "7 records are in the stream alone; it is brought up to date once one has waited for 6h"
+    assert by_itself(view, 10) == "7 records are only in the stream; they are archived once one has waited for 6h"
     never = ServiceView(service="audit", folded=17, now=1, engine="e", detail={"archive_every": 0})
-    assert by_itself(never, 20) == "0 records are in the stream alone; nothing is archived by itself (HEADRACE_ARCHIVE_EVERY)"
+    assert (
+        by_itself(never, 20) == "0 records are only in the stream; nothing is archived automatically (HEADRACE_ARCHIVE_EVERY)"
+    )
 
 
 def test_where_there_is_no_archive_nothing_is_said_to_be_whole(tmp_path, capsys):

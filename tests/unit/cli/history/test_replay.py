@@ -58,7 +58,7 @@ def test_the_state_is_printed_as_tables_whole(headrace):
     ran = headrace("audit replay --at 2026-11-21T08:00:00Z", state=[VIEW, REST])
     assert ran.calls == [("state", (LedgerPoint(at=AT),), {"all_tenants": False})]
     lines = [" ".join(line.split()) for line in ran.out.splitlines()]
-    assert lines[0] == f"Behind record 7, {local(AT)}; the ledger goes on to record 9"
+    assert lines[0] == f"After record 7, {local(AT)}; the ledger goes on to record 9"
     assert "policy acme/dev 3 request: {gpu: 4}" in lines
     assert f"{ALICE} train dev/two running 2 gpu01 hq g0 g1 gpu 2 {local(AT)}" in lines
     assert f"{BOB} tune dev/two pending gpu 1 x 2 {local(AT)} NO_FREE_CAPACITY not enough is free" in lines
@@ -77,7 +77,7 @@ def test_programs_get_one_object(headrace):
 
 def test_an_installation_without_anything_is_said_in_two_lines(headrace):
     ran = headrace("audit replay --at 1", state=PastView(sequence=1, now=AT, tip=1))
-    assert ran.out == f"Behind record 1, {local(AT)}\n\nJobs known: none.\n"
+    assert ran.out == f"After record 1, {local(AT)}\n\nJobs known: none.\n"
 
 
 def test_a_difference_is_a_line_for_each_object_and_job(headrace):
@@ -95,13 +95,13 @@ def test_a_difference_is_a_line_for_each_object_and_job(headrace):
         "~ policy acme/dev  limit.gpu: 4 -> 8, group: - -> ops",
         "- node gpu01",
         f"+ job {BOB}  state pending",
-        "and 2 more: name two moments that are closer to each other",
+        "and 2 more: choose two moments that are closer to each other",
     ]
 
 
 def test_no_difference_is_said(headrace):
     ran = headrace("audit diff 3 --all-tenants", diff=DiffView(before=3, before_now=AT, after=7, after_now=AT))
-    assert ran.out == f"From record 3, {local(AT)}, to record 7, {local(AT)}: nothing is otherwise.\n"
+    assert ran.out == f"From record 3, {local(AT)}, to record 7, {local(AT)}: no differences.\n"
     assert ran.calls[0][2] == {"all_tenants": True}
 
 

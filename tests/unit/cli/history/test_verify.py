@@ -40,7 +40,10 @@ def test_a_whole_ledger_is_read_page_by_page_and_nothing_is_found(headrace, ledg
     ran = headrace("audit verify", records=pages(ledger))
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.splitlines()[0] == f"records    {len(ledger)} read, through record {len(ledger)}"
-    assert ran.out.splitlines()[1] == "seals      none: nothing holds records of nodes, and the last one of each service"
+    assert (
+        ran.out.splitlines()[1]
+        == "seals      none: nothing shows whether records of nodes, or the last record of each service, were changed"
+    )
     assert ran.out.splitlines()[-1] == "Nothing found."
     assert {call[0] for call in ran.calls} == {"records"}
 
@@ -49,7 +52,7 @@ def test_a_finding_is_shown_and_fails(headrace, ledger, another_place):
     ran = headrace("audit verify", records=pages(ledger[:5] + ledger[6:]))
     assert ran.code == 1
     assert "  6            removed    record 6 is missing: behind 5 comes 7" in ran.out.splitlines()
-    assert "           followed through record 5 and no further: after sequence 5 comes 7: records are missing" in ran.out
+    assert "           checked through record 5 only: after sequence 5 comes 7: records are missing" in ran.out
 
 
 def test_programs_get_the_report(headrace, ledger, another_place):
@@ -62,10 +65,10 @@ def test_seals_of_a_file_are_what_the_ledger_is_held_against(headrace, ledger, a
     file.write_bytes(b"".join(encode(seal) + b"\n" for seal in seals_over(ledger, 5)))
     ran = headrace(f"audit verify --seals {file}", records=pages(ledger))
     made, through = len(ledger) // 5, len(ledger) // 5 * 5
-    rest = f"; the {len(ledger) - through} behind it have none yet" if through < len(ledger) else ""
+    rest = f"; the {len(ledger) - through} after it are not sealed yet" if through < len(ledger) else ""
     assert (ran.code, ran.out.splitlines()[1]) == (
         0,
-        f"seals      {made} hold, through record {through}{rest}; key {KEY.public}",
+        f"seals      {made} are valid, through record {through}{rest}; key {KEY.public}",
     )
     cut = headrace(f"audit verify --seals {file}", records=pages(ledger[:7]))
     assert (cut.code, f"  8-{through:<10} removed    records 8 to {through}, which were sealed, are gone" in cut.out) == (
@@ -87,7 +90,7 @@ def test_a_file_that_holds_no_seals_is_refused(headrace, another_place, tmp_path
 
 def test_decisions_of_other_software_are_counted(headrace, ledger, another_place, monkeypatch):
     monkeypatch.setattr(verify, "ENGINE", "headrace/0.0")
-    assert f"by {SIMULATED}: not to be made again by headrace/0.0" in headrace("audit verify", records=pages(ledger)).out
+    assert f"by {SIMULATED}: headrace/0.0 cannot repeat these" in headrace("audit verify", records=pages(ledger)).out
 
 
 def test_who_may_not_ask_is_told(headrace, another_place):
@@ -119,17 +122,17 @@ def test_everything_that_a_report_says_is_told_to_people():
     )
     assert shown(report).splitlines() == [
         "records    9 read, through record 9",
-        "seals      2 hold, through record 6; the 3 behind it have none yet; key K",
-        "void       2 records of nodes count for nothing (n1: 2)",
-        "decisions  3 made again, 5 of 20 facts",
+        "seals      2 are valid, through record 6; the 3 after it are not sealed yet; key K",
+        "void       2 records of nodes are void (n1: 2)",
+        "decisions  3 repeated, with 5 of 20 facts",
         (
             "           of them 2 verdicts of admission, as far as the ledger says what was submitted; "
-            "4 that only the submission itself could tell (MALFORMED: 3, RUNTIME_RULE: 1)"
+            "4 that only the submission itself could explain (MALFORMED: 3, RUNTIME_RULE: 1)"
         ),
-        f"           4 by headrace/9: not to be made again by {ENGINE}",
-        "           1 that follow from more than the ledger holds (governance: 1)",
-        "           6 on records too far back",
-        "           followed through record 8 and no further: a hole",
+        f"           4 by headrace/9: {ENGINE} cannot repeat these",
+        "           1 that depend on more than the ledger has (governance: 1)",
+        "           6 based on records too far back",
+        "           checked through record 8 only: a hole",
         "found      2, the first 1 of them:",
         "  7-9          decision   it differs",
         "    recorded  {'a': 1}",

@@ -70,7 +70,7 @@ def test_jobs_are_selected_by_what_they_were_submitted_with_and_counted_before_t
     found = (view("pending"), view("running"), view("pending"))
     ran = headrace(line, jobs=found, cancel_many=None)
     what = "3 jobs (2 pending, 1 running)"
-    assert ran[:3] == (0, f"{what} will be cancelled. Go on? [y/N] {what} will end\n", "")
+    assert ran[:3] == (0, f"{what} will be cancelled. Continue? [y/N] {what} will end\n", "")
     assert ran.calls[0] == (
         "jobs",
         (),
@@ -105,7 +105,7 @@ def test_those_of_who_asks_are_meant_unless_another_is_named(headrace, flags, st
 def test_without_a_yes_nothing_is_cancelled(headrace, terminal, typed):
     terminal(typed)
     ran = headrace("cancel --name x", jobs=(view("running"),))
-    assert ran[:3] == (1, "1 job (1 running) will be cancelled. Go on? [y/N] Nothing is cancelled.\n", "")
+    assert ran[:3] == (1, "1 job (1 running) will be cancelled. Continue? [y/N] Nothing is cancelled.\n", "")
 
 
 def test_where_no_one_can_be_asked_it_says_what_to_say(headrace, monkeypatch):
@@ -114,7 +114,7 @@ def test_where_no_one_can_be_asked_it_says_what_to_say(headrace, monkeypatch):
     assert ran[:3] == (
         1,
         "",
-        "headrace: 1 job (1 running) will be cancelled. Add --yes: standard input is not a terminal to ask at\n",
+        "headrace: 1 job (1 running) will be cancelled. Add --yes: standard input is not a terminal, so you cannot be asked\n",
     )
 
 
@@ -126,11 +126,11 @@ def test_a_selection_of_nothing_is_told(headrace):
 def test_either_ids_or_flags_say_which(headrace, line):
     code, out, err, _ = headrace(line)
     assert (code, out) == (1, "")
-    assert err.startswith("headrace: name the jobs by their ids or names, or say which by --name")
+    assert err.startswith("headrace: name the jobs by their ids or names, or select them by --name")
 
 
 def test_one_owner_or_all(headrace):
-    assert headrace("cancel --owner bob --everybody")[:3] == (1, "", "headrace: --owner and --everybody: say one of them\n")
+    assert headrace("cancel --owner bob --everybody")[:3] == (1, "", "headrace: --owner and --everybody: use one of them\n")
 
 
 def test_of_more_than_one_request_holds_those_that_wait_come_first_as_they_stand_in_line(headrace, monkeypatch):
@@ -138,7 +138,7 @@ def test_of_more_than_one_request_holds_those_that_wait_come_first_as_they_stand
     monkeypatch.setattr(selection, "SELECTED_MAX", 3)
     found = (view("pending", "bob"), view("running"), view("pending"))
     ran = headrace("cancel --everybody --yes", jobs=found, cancel_many=None)
-    assert ran.out == "3 jobs (2 pending, 1 running), and there may be more: do it again for the rest will end\n"
+    assert ran.out == "the newest 3 jobs (2 pending, 1 running; repeat the command for the others) will end\n"
     assert cancelled(ran) == [([KEY, f"acme.bob.{ID}"], ""), ([KEY], "")]
 
 

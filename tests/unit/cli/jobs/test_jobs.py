@@ -107,7 +107,7 @@ def test_a_watched_list_is_printed_again_until_it_is_interrupted(headrace, monke
     monkeypatch.setattr(jobs_module, "WATCH_EVERY", 0.0)
     ran = headrace("jobs --watch --columns state", jobs=[(view("pending"),), (view("running"),), KeyboardInterrupt()])
     assert ran[:3] == (130, "STATE\npending\nSTATE\nrunning\n", "")
-    assert headrace("jobs --watch --json")[:3] == (1, "", "headrace: --watch and --json: say one of them\n")
+    assert headrace("jobs --watch --json")[:3] == (1, "", "headrace: --watch and --json: use one of them\n")
 
 
 def test_for_a_queue_that_does_not_exist_the_right_name_is_suggested(headrace):
@@ -160,11 +160,11 @@ def test_why_tells_the_reason_the_blockers_and_the_place_in_line(headrace):
     because = WhyView(job=KEY, state="pending", reason="AT_POLICY_LIMIT", message="9 of 9", blockers=("r-1", "r-2"), position=2)
     ran = headrace(f"why {ID}", why=because)
     assert ran.out.splitlines() == [
-        "state          pending",
-        "reason         AT_POLICY_LIMIT",
-        "because        9 of 9",
-        "in the way     r-1, r-2",
-        "place in line  2",
+        "state       pending",
+        "reason      AT_POLICY_LIMIT",
+        "because     9 of 9",
+        "in the way  r-1, r-2",
+        "position    2",
     ]
     assert ran.calls == [("why", (ID,), {"sequence": 0, "at": 0})]
     assert json.loads(headrace(f"why {ID} --json", why=because).out)["blockers"] == ["r-1", "r-2"]
@@ -236,7 +236,7 @@ def test_following_outlives_a_node_that_is_away(headrace):
 @pytest.mark.parametrize("state", ["running", "suspended"])
 def test_a_requeue_is_a_request_about_what_runs_or_is_suspended(headrace, state):
     ran = headrace(["requeue", ID, "--reason", "slow node"], judged=view(state), requeue=None)
-    assert ran[:3] == (0, f"{ID} will leave by its ladder and wait again\n", "")
+    assert ran[:3] == (0, f"{ID} is stopped, with time to save its work, and put back into the queue\n", "")
     assert ran.calls[1] == ("requeue", (KEY, "slow node"), {})
 
 
@@ -249,9 +249,9 @@ def test_what_waits_or_has_ended_cannot_be_requeued_and_is_told_what_to_do(headr
     )
     assert ran[:3] == (
         1,
-        f"{ID} will leave by its ladder and wait again\n",
+        f"{ID} is stopped, with time to save its work, and put back into the queue\n",
         (
-            f"headrace: {ID} is waiting already\n"
+            f"headrace: {ID} is pending already\n"
             f"headrace: {ID} has ended: it is failed; submit it again with `headrace submit`, as a new job\n"
             "headrace: no such job\n"
         ),
@@ -260,10 +260,13 @@ def test_what_waits_or_has_ended_cannot_be_requeued_and_is_told_what_to_do(headr
 
 def test_a_requeue_by_filters_says_how_many_and_needs_a_yes(headrace):
     found = (view("running"), view("suspended"))
-    asked = "headrace: 2 jobs (1 running, 1 suspended) will leave and wait again. Add --yes: standard input is not a terminal to ask at\n"
+    asked = (
+        "headrace: 2 jobs (1 running, 1 suspended) will be stopped and put back into the queue. "
+        "Add --yes: standard input is not a terminal, so you cannot be asked\n"
+    )
     assert headrace("requeue --name sweep-*", jobs=found)[:3] == (1, "", asked)
     ran = headrace("requeue --name sweep-* --yes", jobs=found, judged=view("running"), requeue=None)
-    assert ran[:3] == (0, 2 * f"{ID} will leave by its ladder and wait again\n", "")
+    assert ran[:3] == (0, 2 * f"{ID} is stopped, with time to save its work, and put back into the queue\n", "")
     assert ran.calls[0][2]["states"] == ("running", "preempting", "suspended")
     assert headrace("requeue --name x", jobs=())[:3] == (0, "No such jobs.\n", "")
 

@@ -37,7 +37,7 @@ def test_the_first_time_it_asks_for_what_it_has_to_know_and_later_for_nothing(ru
     assert run("write") == (
         1,
         "",
-        "headrace: --nats and --postgres: say where it is; `headrace config write --help` shows how\n",
+        "headrace: --nats and --postgres: required; `headrace config write --help` shows how\n",
     )
     assert run("write", *SERVERS)[0] == 0
     assert run("write", "--listen", "127.0.0.1:9000")[0] == 0

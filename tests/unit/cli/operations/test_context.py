@@ -34,14 +34,14 @@ def test_the_first_context_is_the_current_one_and_another_is_chosen_by_use(conte
         "home is https://home; `headrace context use home` makes it the current one\n",
         "",
     )
-    assert context("use home")[1] == "commands speak to https://home from now on\n"
+    assert context("use home")[1] == "commands use https://home from now on\n"
     code, out, _ = context("list --json")
     assert (code, [(row["name"], row["current"], row["token"]) for row in json.loads(out)]) == (
         0,
         [("home", True, True), ("work", False, True)],
     )
     assert "secret-1" not in out
-    assert context("use local")[1] == "commands speak to the installation on this machine from now on\n"
+    assert context("use local")[1] == "commands use the installation on this machine from now on\n"
     lines = [line.split()[0] for line in context("list")[1].splitlines()]
     assert lines == ["CURRENT", "*", "home", "work"]
 

@@ -130,8 +130,7 @@ def test_status_says_who_is_far_behind_and_how_fast_it_goes_on(status, monkeypat
     monkeypatch.setattr(status_module, "LAG_SHOWN", 2)
     behind = ServiceView(service="feed", folded=17, now=1, engine="headrace/0", detail={"facts_per_s": 12_000})
     assert (
-        status({"feed": behind})[1].splitlines()[-1]
-        == "feed is 3 records behind the ledger, and takes in 12000 facts a second."
+        status({"feed": behind})[1].splitlines()[-1] == "feed is 3 records behind the ledger, and reads 12000 facts a second."
     )
     assert status({"feed": VIEW})[1].splitlines()[-1] == "feed is 3 records behind the ledger."
 
@@ -179,7 +178,7 @@ def test_what_is_wrong_with_a_part_is_told_with_the_way_out(capsys, installation
         write_running(installation, RunningInstallation(pid=os.getpid(), since=1, ready=True, children=(full, *void)))
         assert main(["status", "--data", str(installation.directory)]) == 1
     assert capsys.readouterr().err == (
-        f"headrace: callout-1, callout-2: not well; look into {installation.logs}; "
+        f"headrace: callout-1, callout-2: not ready; see the logs in {installation.logs}; "
         "nats-server: the disk of /x is full (0 MiB free); callout-1, callout-2: record 4 is void\n"
     )
 
@@ -189,7 +188,7 @@ def test_status_says_which_facts_are_stated_and_who_keeps_newer_ones_back(status
     code, out, _ = status({"feed": VIEW, "governance": view})
     assert (code, out.splitlines()[-2:]) == (
         0,
-        ["Facts are at level 1; they go to 2 when every part reads it:", "  feed is not there"],
+        ["Facts have level 1; it rises to 2 when every part can read that:", "  feed is not there"],
     )
     printed = json.loads(status({"feed": VIEW, "governance": view}, "--json")[1])
     assert printed["level"] == {"stated": 1, "newest": 2, "held_back": ["feed is not there"]}
@@ -197,7 +196,7 @@ def test_status_says_which_facts_are_stated_and_who_keeps_newer_ones_back(status
 
 def test_a_part_that_does_not_answer_is_named_and_fails(status, installation):
     code, out, err = status({})
-    assert (code, err) == (1, f"headrace: feed: not well; look into {installation.logs}\n")
+    assert (code, err) == (1, f"headrace: feed: not ready; see the logs in {installation.logs}\n")
     assert "silent" in out
 
 

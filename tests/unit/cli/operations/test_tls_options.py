@@ -36,7 +36,7 @@ def test_where_it_listens_and_with_what_is_said_once(line, changes):
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("up --listen 0.0.0.0", "--listen: beyond 127.0.0.1 it takes TLS"),
+        ("up --listen 0.0.0.0", "--listen: beyond 127.0.0.1 TLS is required"),
         ("up --dev-ca --listen 10.0.0.7", "--listen: invalid address '10.0.0.7': write 127.0.0.1, or 0.0.0.0 or ::"),
         (f"up --tls-cert {__file__}", "--tls-cert and --tls-key go together"),
         (f"up --tls-cert /no/such --tls-key {__file__}", "--tls-cert: /no/such cannot be read"),

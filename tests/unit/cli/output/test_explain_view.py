@@ -75,7 +75,7 @@ def test_the_whole_answer_is_a_few_lines_and_a_table_each_of_pools_holders_and_t
         "state            pending",
         "reason           NO_FREE_CAPACITY",
         "because          not enough is free",
-        "place in line    3",
+        "position         3",
         "could reclaim    no: no policy in pool hall holds more than its reservation",
         f"expected start   {then}, if running jobs end at their time limits",
         f"cheapest change  wait for job {ID} to end: it would start {then}",

@@ -57,7 +57,7 @@ def test_the_books_are_asked_for_as_typed_and_shown_by_their_groups(headrace):
         "GROUP  USER   UNIT        TOTAL  RESERVED  BORROWED    IDLE    BUSY  IDLE_HELD  UNKNOWN  COST EUR  JOBS",
         "rnd    alice  GPU-hours  1.5000    1.0000    0.5000  0.2500  0.5000     0.1250   0.5000      3.12     2",
     ]
-    assert ran.err == "headrace: the books reach to 2026-11-21T00:00:00.000Z, so far that is all\n"
+    assert ran.err == "headrace: this is the usage so far, until 2026-11-21T00:00:00.000Z\n"
 
 
 def test_days_and_moments_are_those_of_the_zone_that_is_asked_for(headrace):
@@ -87,8 +87,8 @@ def test_books_that_change_between_two_pages_are_told(headrace):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("usage --from 2026-11-02 --to 2026-11-01", "--from 2026-11-02 is not before --to 2026-11-01: exchange them"),
-        ("usage --from 2999-01", "--from 2999-01 is still to come: the books reach to now"),
+        ("usage --from 2026-11-02 --to 2026-11-01", "--from 2026-11-02 is not before --to 2026-11-01"),
+        ("usage --from 2999-01", "--from 2999-01 is in the future"),
         ("usage --from yesterday", "--from: invalid time 'yesterday': write 2026-11, 2026-11-21,"),
         ("usage --to 2026-13", "--to: invalid time '2026-13'"),
         ("usage --timezone Mars", "--timezone: unknown zone 'Mars'; write one such as Europe/Berlin"),
@@ -122,7 +122,7 @@ def test_empty_books_say_so(headrace):
 
 
 def test_the_books_come_in_one_form(headrace):
-    assert headrace("usage --json --csv").err == "headrace: --json: the books come in one form; write --json or --csv\n"
+    assert headrace("usage --json --csv").err == "headrace: --json: use either --json or --csv\n"
 
 
 IDLE = utilization(
@@ -151,7 +151,7 @@ def test_what_is_idle_now_is_listed_by_job_and_node(headrace):
         "These jobs hold GPUs that computed nearly nothing in the last ten minutes:",
         "JOB                  NAME      USER   QUEUE    NODE  GPUS  HELD   BUSY",
         "tenants/acme/jobs/x  notebook  alice  rnd/any  n1       2  1h30m  1 %",
-        "Of 3 held GPUs it is unknown how much they compute.",
+        "The load of 3 held GPUs is unknown.",
         "No job runs on these nodes:",
         "NODE  POOL  GPUS",
         "n2    hq       8",
@@ -170,7 +170,7 @@ def test_without_idle_jobs_that_is_said(headrace):
 
 @pytest.mark.parametrize("flag", ["--csv", "--from 24h", "--per day", "--all-tenants"])
 def test_what_is_idle_is_about_now_and_takes_no_period(headrace, flag):
-    complaint = f"headrace: --idle: it is about now and about all that you may see, so it does not go with {flag.split()[0]}\n"
+    complaint = f"headrace: --idle: it shows the present and all that you may see, so it takes no {flag.split()[0]}\n"
     assert headrace(f"usage --idle {flag}").err == complaint
 
 

@@ -90,4 +90,4 @@ def test_a_full_disk_leaves_what_was_there_and_says_what_to_do(headrace, tmp_pat
 @pytest.mark.parametrize("flag", ["--csv", "--focus"])
 def test_a_statement_has_one_form(headrace, flag):
     ran = headrace(f"statement --json {flag}")
-    assert (ran.code, ran.err) == (1, "headrace: --json: a statement has one form; write --json, --csv or --focus\n")
+    assert (ran.code, ran.err) == (1, "headrace: --json: use one of --json, --csv and --focus\n")

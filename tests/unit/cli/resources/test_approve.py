@@ -61,5 +61,5 @@ def test_a_nodes_token_says_what_the_node_may_claim(headrace):
     assert headrace("token create --user ann --gpus 8", create_token=answer)[:3] == (
         1,
         "",
-        "headrace: --labels, --gpus and --isolation belong to a token of --node\n",
+        "headrace: --labels, --gpus and --isolation are for tokens of --node\n",
     )

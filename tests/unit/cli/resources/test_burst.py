@@ -42,4 +42,4 @@ def test_a_plan_is_told_in_lines(headrace):
 def test_an_instance_is_ended(headrace):
     answer = ApplyAnswer(changes=(Change(kind="instance", name="cloud-1", action="delete"),), applied=True, running=2)
     ran = headrace("burst end cloud-1", end_instance=answer)
-    assert ran.out == "cloud-1 is to end: 2 jobs have to leave first\n"
+    assert ran.out == "cloud-1 will end: 2 jobs have to stop first\n"

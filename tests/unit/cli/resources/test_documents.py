@@ -40,7 +40,7 @@ def test_files_are_applied_together_and_the_plan_is_told(headrace, files):
     ran = headrace(["apply", "-f", *files, "--reason", "growth"], apply=answer)
     assert ran[:3] == (
         0,
-        f"{PLAN}Applied as revision 17; it touches 1 running and 2 pending jobs.\n",
+        f"{PLAN}Applied as revision 17; affects 1 running and 2 pending jobs.\n",
         "warning: GRANULARITY: x\n",
     )
     ((what, (request,), _),) = ran.calls

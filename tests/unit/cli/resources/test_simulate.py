@@ -60,7 +60,7 @@ def test_why_a_job_of_it_waits_is_asked_with_the_moment_and_shown_for_people_or_
     [
         pytest.param(["a.yaml", "b.yaml", "--why", "j"], "takes one scenario at a time", id="why in two scenarios"),
         pytest.param(["a.yaml", "b.yaml", "--what-if", "c.yaml"], "takes one scenario at a time", id="two scenarios"),
-        pytest.param(["a.yaml", "--at", "20s"], "a moment for --what-if or --why", id="a moment without changes"),
+        pytest.param(["a.yaml", "--at", "20s"], "--at requires --what-if or --why", id="a moment without changes"),
     ],
 )
 def test_what_cannot_be_asked_is_told_in_a_line(played, capsys, words, complaint):

@@ -135,19 +135,17 @@ def test_a_drain_tells_how_many_are_left_until_all_are_gone(headrace, monkeypatc
     monkeypatch.setattr(supply, "POLL_EVERY", 0)
     answers = [ApplyAnswer(changes=(), applied=True, running=left) for left in (2, 2, 1, 0)]
     ran = headrace(["node", "drain", "gpu01", "--reason", "fan"], node_order=answers)
-    assert ran[:3] == (0, "gpu01 is drained\n", "gpu01: 2 jobs have to leave\ngpu01: 1 jobs have to leave\n")
+    assert ran[:3] == (0, "gpu01 is drained\n", "gpu01: 2 jobs have to stop\ngpu01: 1 jobs have to stop\n")
     assert ran.calls[0] == ("node_order", ("drain", NodeRequest(node="gpu01", reason="fan")), {})
 
 
 def test_a_drain_need_not_be_waited_for(headrace):
     answer = ApplyAnswer(changes=(), applied=True, running=2)
-    assert headrace("node drain gpu01 --no-wait", node_order=answer)[:3] == (0, "gpu01 is draining: 2 jobs have to leave\n", "")
+    assert headrace("node drain gpu01 --no-wait", node_order=answer)[:3] == (0, "gpu01 is draining: 2 jobs have to stop\n", "")
     assert json.loads(headrace("node drain gpu01 --no-wait --json", node_order=answer).out)["running"] == 2
 
 
-@pytest.mark.parametrize(
-    ("running", "out"), [(3, "gpu01 is empty: 3 jobs go on elsewhere\n"), (0, "nothing was left on gpu01\n")]
-)
+@pytest.mark.parametrize(("running", "out"), [(3, "gpu01 is empty: 3 jobs are requeued\n"), (0, "no job was left on gpu01\n")])
 def test_an_operator_confirms_that_nothing_is_left_on_a_node(headrace, running, out):
     ran = headrace("node confirm-empty gpu01", node_order=ApplyAnswer(changes=(), applied=True, running=running))
     assert ran[:3] == (0, out, "")
