@@ -144,6 +144,11 @@ class MemoryLog:
             if self._last_of[message.subject] is message:
                 del self._last_of[message.subject], self._count_of[message.subject]
 
+    def replace_now(self, sequence: int, payload: bytes) -> None:
+        """Make a stored message say something else, as a damaged disk does: for tests of what finds that."""
+        place = sequence - self.first
+        self._messages[place] = self._messages[place]._replace(payload=payload)
+
     def forget_reader(self, reader: MemoryReader) -> None:
         """Stop waking a closed reader."""
         self._readers.discard(reader)

@@ -79,7 +79,7 @@ def run_service(name: str, main: Callable[[Service], Awaitable[None]]) -> NoRetu
 
 def run_services(names: Sequence[str], main: Callable[[Sequence[Service]], Awaitable[None]]) -> NoReturn:
     """Run `main` until it returns, fails, or SIGTERM or SIGINT cancels it; then exit the process with its exit code."""
-    reason = _complete(os.environ)
+    reason = complete_environment(os.environ)
     environments = {name: dict(os.environ) for name in names}
     for name in names if not reason else ():
         reason = reason or specialize(environments[name], name)
@@ -91,7 +91,7 @@ def run_services(names: Sequence[str], main: Callable[[Sequence[Service]], Await
         raise SystemExit(FAILED)
     collect_garbage_rarely()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        code = runner.run(_serve(called, main, environments))
+        code = runner.run(serve(called, main, environments))
     telemetry.flush()
     raise SystemExit(code)
 
@@ -115,13 +115,13 @@ def specialize(environment: dict[str, str], service: str) -> str:
     """Let the variables that hold for this service only take precedence; returns "" or an error."""
     ending = of_service("", service)
     own = {key.removesuffix(ending): value for key, value in environment.items() if key.endswith(ending)}
-    if reason := _complete(own):
+    if reason := complete_environment(own):
         return reason
     environment |= own
     return ""
 
 
-def _complete(environment: MutableMapping[str, str]) -> str:
+def complete_environment(environment: MutableMapping[str, str]) -> str:
     """Add the variables of the file that the environment names; returns "" or an error."""
     file = environment.get(ENVIRONMENT, "")
     if not file:
@@ -152,7 +152,7 @@ def freeze_present_objects() -> None:
     collect_garbage_rarely()
 
 
-async def _serve(
+async def serve(
     called: str, main: Callable[[Sequence[Service]], Awaitable[None]], environments: Mapping[str, Mapping[str, str]]
 ) -> int:
     log = structlog.get_logger(f"headrace.{called}")

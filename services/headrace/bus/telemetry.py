@@ -94,7 +94,7 @@ class _Recorded:
         self._open.end()
 
 
-class _Tracing:
+class Tracing:
     """Providers that `configure` has set up for this process."""
 
     tracer: Tracer | None = None
@@ -108,8 +108,8 @@ def configure(process: str, services: Sequence[str] = ()) -> None:
     """Set up the logs and, if configured, the traces and metrics of this process and of its services."""
     configure_logs(process)
     if os.environ.get(ENDPOINT):
-        _Tracing.tracer = new_tracer(process)
-        _Tracing.tracers = {name: tracer for name in services if (tracer := new_tracer(name)) is not None}
+        Tracing.tracer = new_tracer(process)
+        Tracing.tracers = {name: tracer for name in services if (tracer := new_tracer(name)) is not None}
         configure_metrics(process)
 
 
@@ -159,7 +159,7 @@ def new_tracer(service: str) -> Tracer | None:
         return None
     provider = TracerProvider(resource=Resource.create({"service.name": f"headrace-{service}"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    _Tracing.providers.append(provider)
+    Tracing.providers.append(provider)
     return provider.get_tracer("headrace")
 
 
@@ -175,7 +175,7 @@ def configure_metrics(service: str) -> None:
         return
     reader = PeriodicExportingMetricReader(OTLPMetricExporter(), export_interval_millis=METRICS_EVERY * 1_000)
     resource = Resource.create({"service.name": f"headrace-{service}"})
-    _Tracing.metrics = MeterProvider(metric_readers=[reader], resource=resource)
+    Tracing.metrics = MeterProvider(metric_readers=[reader], resource=resource)
 
 
 def send(metrics: MetricSources, service: str) -> None:
@@ -183,16 +183,16 @@ def send(metrics: MetricSources, service: str) -> None:
 
     A histogram is sent as three counters, as in Prometheus' text: `_bucket` by `le`, `_sum`, `_count`.
     """
-    if _Tracing.metrics is not None:
+    if Tracing.metrics is not None:
         metrics.subscribe(lambda metric: _bridged(metric, service))
 
 
 def _bridged(metric: MetricSource, service: str) -> None:
     from opentelemetry.metrics import CallbackOptions, Observation  # noqa: PLC0415 - imported only with metrics
 
-    if _Tracing.metrics is None:
+    if Tracing.metrics is None:
         return
-    meter = _Tracing.metrics.get_meter(f"headrace.{service}")
+    meter = Tracing.metrics.get_meter(f"headrace.{service}")
 
     def named(labels: Labels) -> dict[str, str]:
         return dict(zip(metric.labels, labels, strict=True))
@@ -221,15 +221,15 @@ def _bridged(metric: MetricSource, service: str) -> None:
 
 def flush() -> None:
     """Send what has not been sent, at the end of the process."""
-    for provider in _Tracing.providers:
+    for provider in Tracing.providers:
         provider.shutdown()
-    if _Tracing.metrics is not None:
-        _Tracing.metrics.shutdown()
+    if Tracing.metrics is not None:
+        Tracing.metrics.shutdown()
 
 
 def span(name: str, traceparent: str, **attributes: str | int | bool) -> Span:
     """Context manager of a span in the trace of `traceparent`; not recorded if that is "" or malformed."""
-    tracer = _Tracing.tracers.get(_acting.get(), _Tracing.tracer)
+    tracer = Tracing.tracers.get(_acting.get(), Tracing.tracer)
     if tracer is None or not traceparent:
         return _Silent(traceparent)
     parent = _TRACEPARENT.fullmatch(traceparent)
@@ -238,7 +238,7 @@ def span(name: str, traceparent: str, **attributes: str | int | bool) -> Span:
 
 def new_traceparent() -> str:
     """Traceparent of a new trace; "" if traces are not configured."""
-    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01" if _Tracing.tracer is not None else ""
+    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01" if Tracing.tracer is not None else ""
 
 
 class _Named:

@@ -38,9 +38,9 @@ class StandbyBuffer:
         self._records: deque[FoldedRecord] = deque()
         self.lost, self._lost_through = 0, 0
 
-    def __bool__(self) -> bool:
-        """True if records wait to be published."""
-        return bool(self._records)
+    def __len__(self) -> int:
+        """Number of records that wait to be published."""
+        return len(self._records)
 
     def add(self, folded: FoldedRecord) -> None:
         """Add a record; drops the oldest if there are too many."""

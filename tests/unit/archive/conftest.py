@@ -50,6 +50,10 @@ class Stream(MemoryLog):
     async def next(self, subject: str, after: int) -> Message | None:
         return next((each.message for each in self.stored[max(after, self.purged) :] if each.subject == subject), None)
 
+    def lose_last(self) -> None:
+        """The last message was never written to the disk."""
+        del self._messages[-1]
+
     async def purge(self, through: int) -> None:
         """Records up to there are gone."""
         self.purged = through

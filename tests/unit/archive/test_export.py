@@ -73,10 +73,10 @@ async def test_a_file_that_does_not_hold_what_was_written_is_not_listed(stream, 
 
 
 async def test_an_archive_of_another_ledger_is_refused(stream, archived):
-    stream._messages[-1] = stream._messages[-1]._replace(payload=b"other")
+    stream.replace_now(6, b"other")
     with pytest.raises(ArchiveBroken, match="record 6 is another one in the ledger than in the archive"):
         await export(stream, archived)
-    del stream._messages[-1]
+    stream.lose_last()
     with pytest.raises(ArchiveBroken, match="holds 6 records, but the ledger ends at 5"):
         await export(stream, archived)
 

@@ -71,7 +71,7 @@ async def test_before_the_seam_no_reader_is_at_the_tip(stream, archived):
 
 async def test_a_stream_that_is_not_the_archives_own_stops_the_reader(stream, archived):
     manifest.write(archived, replace(manifest.read(archived), purged=4))
-    stream._messages[3] = stream._messages[3]._replace(payload=b"other")
+    stream.replace_now(4, b"other")
     reader = await WholeLedger(stream, archived).read(0)
     with pytest.raises(ArchiveBroken, match="record 4 is another one in the stream than in the archive"):
         await read(reader, 6)

@@ -166,7 +166,7 @@ async def test_records_behind_an_end_that_was_lost_do_not_hide_it(verification, 
 async def test_a_change_on_the_disk_is_found_when_all_is_looked_at_again(verification, written):
     verification.begin()
     await verification.wait()
-    verification.log._messages[4] = verification.log._messages[4]._replace(payload=b"x")
+    verification.log.replace_now(5, b"x")
     await verification.watch.verify_again()
     found = verification.watch.report().findings
     assert ("changed", 5) in [(finding.kind, finding.sequence) for finding in found]

@@ -51,7 +51,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 
 async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environment: dict[str, str]) -> int:
     """The exit code of a process with one service."""
-    return await process._serve(name, lambda services: main(services[0]), {name: environment})
+    return await process.serve(name, lambda services: main(services[0]), {name: environment})
 
 
 ENVIRONMENT = {process.URL: "nats://there:4222", process.USER: "alloc", process.PASSWORD: "secret", process.DATA: "somewhere"}
@@ -79,7 +79,7 @@ async def test_two_services_of_a_process_have_a_login_and_a_name_each(calls: Cal
         found.extend((service.name, service.health.name, service.data) for service in services)
 
     feed = {process.USER: "feed", process.PASSWORD: "hidden", process.INSTANCE: "feed-standby"}
-    assert await process._serve("both", main, {"allocator": ENVIRONMENT, "feed": feed}) == STOPPED
+    assert await process.serve("both", main, {"allocator": ENVIRONMENT, "feed": feed}) == STOPPED
     assert calls.arguments == [
         ("nats://there:4222", "alloc", "secret", "allocator"),
         ("nats://127.0.0.1:4222", "feed", "hidden", "feed-standby"),
@@ -200,17 +200,20 @@ def test_a_file_completes_the_environment_and_what_is_set_counts_before_it(tmp_p
     file = tmp_path / "feed.env"
     file.write_text("# of the feed\n\nHEADRACE_NATS_USER=feed\nHEADRACE_POSTGRES_DSN=postgresql://h/db?a=b&c=d\n")
     environment = {process.ENVIRONMENT: str(file), "HEADRACE_NATS_USER": "other"}
-    assert process._complete(environment) == ""
+    assert process.complete_environment(environment) == ""
     assert environment == {
         process.ENVIRONMENT: str(file),
         "HEADRACE_NATS_USER": "other",
         "HEADRACE_POSTGRES_DSN": "postgresql://h/db?a=b&c=d",
     }
-    assert process._complete({}) == ""
+    assert process.complete_environment({}) == ""
 
 
 def test_an_invalid_file_is_told_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "feed.env"
     file.write_text("A=1\nexport B\n")
-    assert process._complete({process.ENVIRONMENT: str(file)}) == f"HEADRACE_ENVIRONMENT: line 2 of {file} is not KEY=VALUE"
-    assert "gone cannot be read" in process._complete({process.ENVIRONMENT: str(tmp_path / "gone")})
+    assert (
+        process.complete_environment({process.ENVIRONMENT: str(file)})
+        == f"HEADRACE_ENVIRONMENT: line 2 of {file} is not KEY=VALUE"
+    )
+    assert "gone cannot be read" in process.complete_environment({process.ENVIRONMENT: str(tmp_path / "gone")})

@@ -28,7 +28,7 @@ PARENT = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"
 def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(telemetry._Tracing, "tracer", provider.get_tracer("test"))
+    monkeypatch.setattr(telemetry.Tracing, "tracer", provider.get_tracer("test"))
     return exporter
 
 
@@ -65,7 +65,7 @@ def test_figures_are_read_when_metrics_are_sent_and_cost_nothing_without_a_recor
     silent.gauge("headrace_behind", "how far behind", lambda: 1 // 0)
     telemetry.send(silent, "feed")
     reader = InMemoryMetricReader()
-    monkeypatch.setattr(telemetry._Tracing, "metrics", MeterProvider(metric_readers=[reader]))
+    monkeypatch.setattr(telemetry.Tracing, "metrics", MeterProvider(metric_readers=[reader]))
     metrics.gauge("headrace_behind", "how far behind", lambda: {("a",): 7, ("b",): 9}, "writer")
     telemetry.send(metrics, "feed")
     metrics.counter("headrace_done_total", "what was done", lambda: 3)
@@ -151,7 +151,7 @@ async def test_a_span_carries_the_service_of_its_task_in_a_process_of_several(
 ) -> None:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(telemetry._Tracing, "tracers", {"feed": provider.get_tracer("test")})
+    monkeypatch.setattr(telemetry.Tracing, "tracers", {"feed": provider.get_tracer("test")})
 
     async def work(name: str) -> None:
         with telemetry.span(name, PARENT):
@@ -165,7 +165,7 @@ async def test_a_span_carries_the_service_of_its_task_in_a_process_of_several(
 
 def test_metrics_of_two_services_of_a_process_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = InMemoryMetricReader()
-    monkeypatch.setattr(telemetry._Tracing, "metrics", MeterProvider(metric_readers=[reader]))
+    monkeypatch.setattr(telemetry.Tracing, "metrics", MeterProvider(metric_readers=[reader]))
     for service, value in (("feed", 7), ("governance", 9)):
         metrics = MetricSources()
         telemetry.send(metrics, service)
@@ -184,8 +184,8 @@ def test_traces_are_set_up_only_where_an_endpoint_is_named(monkeypatch: pytest.M
     asked: list[str] = []
     monkeypatch.setattr(telemetry, "new_tracer", asked.append)
     monkeypatch.setattr(telemetry, "configure_metrics", lambda _: None)
-    monkeypatch.setattr(telemetry._Tracing, "tracer", None)
-    monkeypatch.setattr(telemetry._Tracing, "tracers", {})
+    monkeypatch.setattr(telemetry.Tracing, "tracer", None)
+    monkeypatch.setattr(telemetry.Tracing, "tracers", {})
     monkeypatch.delenv(telemetry.ENDPOINT, raising=False)
     telemetry.configure("allocator")
     assert asked == []
@@ -208,12 +208,12 @@ def test_configured_traces_are_sent_at_the_end_at_the_latest(monkeypatch: pytest
         def log_message(self, *_: object) -> None:
             return
 
-    monkeypatch.setattr(telemetry._Tracing, "providers", [])
+    monkeypatch.setattr(telemetry.Tracing, "providers", [])
     with ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
         listening = Thread(target=server.serve_forever)
         listening.start()
         monkeypatch.setenv(telemetry.ENDPOINT, f"http://127.0.0.1:{server.server_port}")
-        monkeypatch.setattr(telemetry._Tracing, "tracer", telemetry.new_tracer("allocator"))
+        monkeypatch.setattr(telemetry.Tracing, "tracer", telemetry.new_tracer("allocator"))
         with telemetry.span("work", telemetry.new_traceparent()):
             pass
         telemetry.flush()

@@ -39,7 +39,7 @@ class Story:
 
     def append(self, by, *facts):
         """Store a record without reading it, as another process would."""
-        last = self.log._last_of.get(ledger(by))
+        last = self.log.last_of(ledger(by))
         prev = ""
         if last is not None and not by.startswith("node."):
             prev = digest(last.payload)

@@ -30,7 +30,7 @@ class FakeFeed(MemoryLog):
         self.ids = {}
         self.lost = set()
         """Subjects that do not arrive the first time."""
-        self._trouble = list(trouble)
+        self.trouble = list(trouble)
 
     @property
     def stored(self):
@@ -54,7 +54,7 @@ class FakeFeed(MemoryLog):
 
     async def ask(self, subject, payload=b"", headers=None):
         self.asked += 1
-        trouble = self._trouble.pop(0) if self._trouble else None
+        trouble = self.trouble.pop(0) if self.trouble else None
         if isinstance(trouble, Exception):
             raise trouble
         answer = self._store(subject, payload, headers)
@@ -224,7 +224,7 @@ async def test_one_of_several_servers_that_leads_no_more_is_not_believed():
     publisher.put(messages(2))
     async with running(publisher):
         await emptied(publisher)
-        feed._trouble = [LogUnavailable("no leader")]
+        feed.trouble = [LogUnavailable("no leader")]
         publisher.put(messages(2, sequence=2))
         await emptied(publisher)
     assert feed.stored == ["1.1", "1.2", "2.1", "2.2"]

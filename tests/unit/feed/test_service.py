@@ -92,6 +92,7 @@ class Running:
         self.connection = connection
         follower = Follower(story.log, LedgerFold(), lambda: story.now)
         self.feed = Feed(connection, follower, story.log, connection.feed, open_sealed, clock=lambda: story.now, **more)
+        self.turn = more.get("turn")
         self._story = story
         self._task = asyncio.create_task(self._run(follower))
 
@@ -109,7 +110,7 @@ class Running:
     async def still(self):
         """All of the story is folded and told."""
         await self.until(lambda: self.feed.caught_up.is_set() and self.feed.fold.sequence == self._story.log.last_sequence)
-        await self.until(lambda: self.feed.active or self.feed._turn is not None)
+        await self.until(lambda: self.feed.active or self.turn is not None)
         for _ in range(20):
             await asyncio.sleep(0)
         await self.until(lambda: not self.feed.publisher.waiting)
@@ -442,7 +443,7 @@ async def test_one_whose_turn_comes_goes_on_where_the_other_stopped_and_tells_no
         "admission", *(f.JobAdmittedV1(job=job, policy="dev", profile="one", request={"gpu": 126_000}) for job in jobs[1:])
     )
     await second.still()
-    second.feed._turn.mine = True
+    second.turn.mine = True
     await second.until(lambda: second.feed.active)
     await second.still()
     whole = [json.loads(message.payload) for message in second.connection.feed.messages_after(0)]
@@ -479,7 +480,7 @@ async def test_what_an_attempt_was_when_it_started_is_told_also_when_it_has_ende
     hall.append_facts("allocator", f.JobRequeuedV1(job=job, attempt=1, cause="failed"))
     hall.grant(job, ("gpu01", "g1"), attempt=2)
     await second.still()
-    second.feed._turn.mine = True
+    second.turn.mine = True
     await second.until(lambda: second.feed.active)
     await second.still()
     (started,) = [
@@ -495,7 +496,7 @@ async def test_one_that_sleeps_while_another_takes_over_is_deposed(hall, two):
     hall.admit(hall.job(1), text="sealed")
     await first.still()
     await second.still()
-    second.feed._turn.mine = True
+    second.turn.mine = True
     await second.until(lambda: second.feed.active)
     hall.admit(hall.job(2), text="sealed")
     with pytest.raises(Fenced, match="another instance publishes on FEED"):
@@ -511,22 +512,42 @@ async def test_the_first_of_two_answers_how_it_is_also_while_the_other_one_tells
     for _ in range(20):
         await asyncio.sleep(0)
     assert set(connection.subscriptions) == {"hr.telemetry.*.heartbeat"}
-    running.feed._turn.is_settled = True
+    running.turn.is_settled = True
     await running.until(lambda: "hr.query.feed.status.>" in connection.subscriptions)
-    running.feed._turn.mine = True
+    running.turn.mine = True
     await running.until(lambda: "hr.query.orders.node.*" in connection.subscriptions)
     answer = await connection.send("hr.query.feed.status.>", "hr.query.feed.status.acme.alice")
     assert decode(bytes(decode(answer, Answer).body), ServiceView).detail["decides"] == 1
     await running.stop()
 
 
-async def test_what_feed_has_is_let_go_of_while_standing_by(hall, two):
+@pytest.fixture
+def buffers(monkeypatch):
+    """The buffers of the feeds that are begun, in order, each with its lengths behind each record."""
+    made = []
+
+    class Watched(module.StandbyBuffer):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            self.lengths = []
+            made.append(self)
+
+        def add(self, folded):
+            super().add(folded)
+            self.lengths.append(len(self))
+
+    monkeypatch.setattr(module, "StandbyBuffer", Watched)
+    return made
+
+
+async def test_what_feed_has_is_let_go_of_while_standing_by(hall, buffers, two):
     first, second = two
     hall.admit(hall.job(1), text="sealed")
     hall.admit(hall.job(2), text="sealed")
     await first.still()
     await second.still()
-    await second.until(lambda: [record.sequence for record in second.feed._buffer._records] == [4])
+    await second.until(lambda: len(buffers[1]) == 1)
+    assert [record.sequence for record in buffers[1].take()] == [4]
 
 
 async def test_heads_told_on_an_empty_feed_are_numbered_on_by_the_one_that_takes_over(hall, alone):
@@ -538,7 +559,7 @@ async def test_heads_told_on_an_empty_feed_are_numbered_on_by_the_one_that_takes
     for one in (first, second):
         await one.until(one.feed.caught_up.is_set)
     for one in (first, second):
-        one.feed._turn.mine = True
+        one.turn.mine = True
         await one.until(lambda one=one: one.feed.active)
         await one.still()
         await one.stop()
@@ -563,7 +584,7 @@ async def test_a_feed_that_is_missing_for_a_moment_ends_no_standby(hall, two):
     second.connection.feed.tip = there
     await first.still()
     await first.stop()
-    second.feed._turn.mine = True
+    second.turn.mine = True
     await second.until(lambda: second.feed.active)
     hall.admit(hall.job(2), text="sealed")
     await second.still()
@@ -571,20 +592,13 @@ async def test_a_feed_that_is_missing_for_a_moment_ends_no_standby(hall, two):
     assert [fact["job"] for fact in whole if fact["type"] == "job.admitted.v1"] == [hall.job(1), hall.job(2)]
 
 
-async def test_who_comes_up_keeps_nothing_that_feed_has(hall, alone, monkeypatch):
+async def test_who_comes_up_keeps_nothing_that_feed_has(hall, alone, buffers, monkeypatch):
     monkeypatch.setattr(following, "BATCH", 1)
     for number in range(1, 4):
         hall.admit(hall.job(number), text="sealed")
     running = Running(hall, FakeConnection(lambda: hall.now), turn=turn(is_settled=False))
-    kept, keep = [], running.feed._buffer.add
-
-    def watched(message):
-        keep(message)
-        kept.append(len(running.feed._buffer._records))
-
-    running.feed._buffer.add = watched
     await running.until(running.feed.caught_up.is_set)
-    assert kept == [1] * hall.log.last_sequence
+    assert buffers[0].lengths == [1] * hall.log.last_sequence
     await running.stop()
 
 
@@ -595,7 +609,7 @@ async def test_what_exceeded_the_room_is_counted_as_dropped(hall, alone, monkeyp
     for number in range(1, 5):
         hall.admit(hall.job(number), text="sealed")
     await running.still()
-    running.feed._turn.mine = True
+    running.turn.mine = True
     await running.until(lambda: running.feed.active)
     await running.still()
     published = [json.loads(message.payload) for message in running.connection.feed.messages_after(0)]
@@ -617,7 +631,7 @@ async def test_nodes_hear_of_a_take_over_and_of_what_came_before_it_also_while_f
     hall.admit(hall.job(1), text="sealed")
     hall.grant(hall.job(1), ("gpu01", "g0"))
     await second.until(lambda: second.feed.fold.sequence == 4)
-    second.feed._turn.mine = True
+    second.turn.mine = True
     await second.until(lambda: "hr.query.orders.node.*" in second.connection.subscriptions)
     assert second.connection.orders() == [Orders(node="gpu01", number=1, through=4, starts=(granted(hall.job(1), 4),))]
     answer = await second.connection.send("hr.query.orders.node.*", "hr.query.orders.node.gpu01")

@@ -78,7 +78,7 @@ class Bus:
 
     def state(self, by, *facts, **more):
         """A record on the ledger, as another process would write it; its sequence."""
-        last = self.ledger._last_of.get(ledger(by))
+        last = self.ledger.last_of(ledger(by))
         prev = digest(last.payload) if last and not by.startswith("node.") else ""
         record = Record(**({"by": by, "now": self.now, "engine": "test", "as_of": 0, "prev": prev, "facts": facts} | more))
         return self.ledger.append_now(ledger(by), encode(record), None)

@@ -66,7 +66,7 @@ async def test_what_cannot_be_trusted_is_told_and_the_one_before_it_is_taken(two
     elif harm == "unstated":
         await replace(data, newest._replace(sequence=5))
     elif harm == "stray":  # what it was made of was told by one server, and is not what stands in the ledger
-        bus.ledger._messages[3] = bus.ledger._messages[3]._replace(payload=b"{}")
+        bus.ledger.replace_now(4, b"{}")
     else:
         await replace(await bus.objects.get(str((await two.names())[0])))
     with capture_logs() as logs:

@@ -34,7 +34,7 @@ _UPPER = (
     182_701, 191_060, 199_789, 208_937, 218_560, 228_727, 239_521, 251_046, 263_433, 276_850,
     291_518, 307_736, 325_923, 346_693, 370_999, 400_435, 437_988, 490_369, 578_985,
 )  # fmt: skip
-_STEPS = (*(-units for units in reversed(_UPPER)), 0, *_UPPER)
+STEPS = (*(-units for units in reversed(_UPPER)), 0, *_UPPER)
 """The same for scores of 1 .. 99."""
 
 _AS_OFTEN = 2
@@ -112,7 +112,7 @@ class Fragmentation:
         self._memories = tuple(2 * _MANY * shape.memory or 1 for shape, _ in asked)
         self._most = tuple(_AS_OFTEN * (shape.whole * GPU_UNITS + shape.fraction) for shape, _ in asked)
         self._whole = sum(weight for _, weight in mix)
-        self._steps = [units * self._whole for units in _STEPS]
+        self._steps = [units * self._whole for units in STEPS]
         self._by_cpu: dict[int, tuple[int, ...]] = {}
         self._by_memory: dict[int, tuple[int, ...]] = {}
         self._models: dict[str, _Model] = {}

@@ -382,7 +382,7 @@ def test_a_suspended_job_is_charged_for_no_gpu_until_it_goes_on(
     story.append_facts(12, "node.n1", f.LeaseSuspendedV1(job=key, attempt=1, at=12 * SECOND))
     other = new_tables().take(story.books.settle())
     assert gpu_seconds(other, 100) == {"p": (24, 12)}
-    books = Books(story.books._state, story.books.position)
+    books = Books(story.ledger.state, story.books.position)
     other.restore(books, 0)
 
     story.append_facts(50, "allocator", f.ResumeOrderedV1(job=key, attempt=1))
@@ -402,7 +402,7 @@ def test_books_reach_to_where_a_suspension_that_took_no_time_is_over(story: Stor
     tables.settle(story.books)
     (suspension,) = tables.suspensions.values()
     assert (suspension.since, suspension.until) == (12 * SECOND, 12 * SECOND + 1)
-    assert (story.books._state.now, tables.position.now) == (12 * SECOND, 12 * SECOND + 1)
+    assert (story.ledger.state.now, tables.position.now) == (12 * SECOND, 12 * SECOND + 1)
     story.append_facts(12, "node.n1", f.LeaseResumedV1(job=key, attempt=1, at=12 * SECOND))
     assert tables.settle(story.books).position.now == 12 * SECOND + 1
     story.end(40, key)
@@ -422,7 +422,7 @@ def test_a_lease_is_charged_from_its_real_start_and_what_it_held_before_is_lost_
     number = amended.append_facts(2, "allocator", *facts) * 1_000
     amended.start(5, key, rank=0)
     other = new_tables().take(amended.books.settle())
-    books = Books(amended.books._state, amended.books.position)
+    books = Books(amended.ledger.state, amended.books.position)
     other.restore(books, 0)
     amended.books = books
     amended.start(6, key, rank=1, reported=7)

@@ -44,7 +44,7 @@ def test_use_keeps_the_price_of_its_time_and_is_split_where_that_changes(story: 
     story.run(10, None, 1, "p", 1)
     second = price(story, 15, gpu="3")
     assert price(story, 16, gpu="3")
-    story.end(20, story.books._state.jobs.copy().popitem()[0])
+    story.end(20, story.ledger.state.jobs.copy().popitem()[0])
     tables.settle(story.books)
     gpu = {place[9]: sums[1] for place, sums in tables.days.items() if place[8] == "gpu" and sums[1]}
     assert gpu == {first: 5 * SECOND * 126_000, second: 5 * SECOND * 126_000}

@@ -13,6 +13,7 @@ from headrace.domain.indexes import fragmentation
 from headrace.domain.indexes.fragmentation import Fragmentation, OpenCapacity
 from headrace.domain.model.requests import Shape
 from tests.unit.domain.indexes.definitions import after, by_definition, fits
+from tests.unit.size import size
 
 HALF, THIRD = GPU_UNITS // 2, GPU_UNITS // 3
 FREE = st.sampled_from([0, 1, THIRD, HALF, GPU_UNITS - 1, GPU_UNITS])
@@ -56,7 +57,7 @@ def test_the_score_is_the_sigmoid_of_the_greatest_drop_cut_to_a_whole_number(cap
 
 def test_the_steps_are_those_of_the_sigmoid():
     wanted = [round(math.log(score / (100 - score)) * GPU_UNITS) for score in range(1, 100)]
-    assert list(fragmentation._STEPS) == wanted
+    assert list(fragmentation.STEPS) == wanted
 
 
 def test_without_a_mix_nothing_is_fragmented_and_a_fraction_takes_the_fullest_device():
@@ -83,12 +84,10 @@ def test_what_is_remembered_has_an_end(kept, monkeypatch):
     mix = [(Shape(1, 0, 0, 0, ()), 2), (Shape(0, HALF, 0, 0, ()), 3)]
     judge = Fragmentation(mix)
     capacities = [OpenCapacity("H100", 8, 8, tuple(sorted((units, HALF)))) for units in range(0, GPU_UNITS, 999)]
-    assert [judge.amount(capacity) for capacity in capacities] == [by_definition(capacity, mix) for capacity in capacities]
     judge.score(capacities[0], judge.amount(capacities[0]), Shape(0, HALF, 0, 0, ()))
-    assert (
-        max(len(memo) for memo in (judge._ways, judge._by_cpu, judge._models["H100"].usable, judge._models["H100"].amounts))
-        <= kept
-    )
+    before = size(judge)
+    assert [judge.amount(capacity) for capacity in capacities] == [by_definition(capacity, mix) for capacity in capacities]
+    assert (size(judge) < before + len(capacities)) is (kept == 1)
 
 
 @given(CAPACITIES, MIXES, SHAPES)

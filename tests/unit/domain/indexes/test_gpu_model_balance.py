@@ -11,6 +11,7 @@ from headrace.domain.indexes.gpu_model_balance import Steering, site_of
 from headrace.domain.model.devices import DeviceState
 from headrace.domain.model.nodes import NodeState
 from headrace.domain.model.requests import Shape
+from tests.unit.size import size
 
 ANY, ONLY_T4 = Shape(1, 0, 0, 0, ()), Shape(1, 0, 0, 0, ("T4",))
 T4, G2 = Site("T4", 3), Site("G2", 3)
@@ -115,10 +116,11 @@ def test_the_plan_is_made_once_for_a_mix_and_a_number_of_nodes(monkeypatch):
 
 def test_memos_have_an_end(monkeypatch):
     monkeypatch.setattr(module, "_REMEMBERED", 2)
-    steering = Steering()
-    for cpu in range(20):
+    steering, sizes = Steering(), []
+    for cpu in range(200):
         steering.hold(node("G2"), Shape(1, 0, cpu, 0, ()), {GPU: GPU_UNITS}, 1)
-    assert len(steering._cells) <= 2
+        sizes.append(size(steering))
+    assert max(sizes[20:]) < max(sizes[:20]) + 20
 
 
 @pytest.mark.parametrize(

@@ -36,17 +36,17 @@ class Job:
         where: str = "",
     ) -> None:
         environment = {"PATH": os.environ["PATH"], "WHERE": str(keeping.directory)} | (env or {})
-        self._listen(keeping, keeping.launch(*command, env=environment, limit=limit, where=where)._replace(account=account))
+        self.listen(keeping, keeping.launch(*command, env=environment, limit=limit, where=where)._replace(account=account))
         keeping.runtime.start(self.launch, self.listener)
 
-    def _listen(self, keeping: Keeping, launch: Launch) -> None:
+    def listen(self, keeping: Keeping, launch: Launch) -> None:
         self.log = keeping.directory / "log"
         self.launch = launch
         self.at = 0
         loop = asyncio.get_running_loop()
-        self._code: asyncio.Future[End] = loop.create_future()
+        self.code: asyncio.Future[End] = loop.create_future()
         self._process: asyncio.Future[Running] = loop.create_future()
-        self.listener = RuntimeListener(self._started, self._process.set_exception, self._code.set_result)
+        self.listener = RuntimeListener(self._started, self._process.set_exception, self.code.set_result)
 
     def _started(self, running: Running, at: int) -> None:
         self.at = at
@@ -59,7 +59,7 @@ class Job:
     async def end(self) -> End:
         await self.runs()
         async with asyncio.timeout(PATIENCE):
-            return await self._code
+            return await self.code
 
     async def ends(self) -> int | None:
         return (await self.end()).code
@@ -73,7 +73,7 @@ class Adopted(Job):
     """What another one started, taken over; `found`: whether there was anything."""
 
     def __init__(self, keeping: Keeping, launch: Launch) -> None:
-        self._listen(keeping, launch)
+        self.listen(keeping, launch)
         self.found = keeping.runtime.adopt(launch, self.listener)
 
 
@@ -359,7 +359,7 @@ async def test_a_spawner_that_is_killed_is_replaced_with_the_next_order(keeping,
     assert await Job(keeping, "true").ends() == 0
     (await first.runs()).kill()
     async with asyncio.timeout(PATIENCE):
-        await first._code
+        await first.code
 
 
 async def test_what_is_unknown_by_now_is_killed_and_forgotten(keeping, tmp_path) -> None:
@@ -368,7 +368,7 @@ async def test_what_is_unknown_by_now_is_killed_and_forgotten(keeping, tmp_path)
     assert keeping.runtime.abandon({"job"}) == []
     assert keeping.runtime.abandon(()) == ["job"]
     async with asyncio.timeout(PATIENCE):
-        await job._code
+        await job.code
     assert os.listdir(tmp_path / "kept") == []
 
 
@@ -440,7 +440,7 @@ async def begun(
 ) -> str:
     """What a command prints that is looked for in this PATH."""
     job = Job.__new__(Job)
-    job._listen(keeping, keeping.launch(*command, env={"PATH": path})._replace(account=account, prefix=prefix))
+    job.listen(keeping, keeping.launch(*command, env={"PATH": path})._replace(account=account, prefix=prefix))
     keeping.runtime.start(job.launch, job.listener)
     assert await job.ends() == 0
     keeping.runtime.forget("job")
@@ -470,7 +470,7 @@ async def test_a_program_is_looked_for_where_the_jobs_path_says(keeping, tmp_pat
 
 async def test_without_a_path_a_program_is_looked_for_where_those_of_the_system_are(keeping) -> None:
     job = Job.__new__(Job)
-    job._listen(keeping, keeping.launch("echo", "found", env={}))
+    job.listen(keeping, keeping.launch("echo", "found", env={}))
     keeping.runtime.start(job.launch, job.listener)
     assert (await job.ends(), job.printed) == (0, "found\n")
 
@@ -512,7 +512,7 @@ async def test_a_job_learns_nothing_of_directories_that_its_account_may_not_look
         error = await refusal
     assert (error.message, error.exit_code) == ("command not found: tool", 127)
     job = Job.__new__(Job)
-    job._listen(keeping, launch._replace(env={"PATH": f"{path}:{public}/open"}))
+    job.listen(keeping, launch._replace(env={"PATH": f"{path}:{public}/open"}))
     keeping.runtime.start(job.launch, job.listener)
     assert (await job.ends(), job.printed) == (0, "open\n")
 
@@ -587,7 +587,7 @@ async def test_a_job_is_started_through_what_stands_before_it(keeping) -> None:
     """A program that makes its surroundings, then the job's own program by its whole path."""
     job = Job.__new__(Job)
     launch = keeping.launch("sh", "-c", 'echo "$WALL $1"', "sh", "x", env={"PATH": os.environ["PATH"]})
-    job._listen(keeping, launch._replace(prefix=("/usr/bin/env", "WALL=up")))
+    job.listen(keeping, launch._replace(prefix=("/usr/bin/env", "WALL=up")))
     keeping.runtime.start(job.launch, job.listener)
     assert (await job.ends(), job.printed) == (0, "up x\n")
 
@@ -597,7 +597,7 @@ async def test_a_job_without_a_group_begins_in_the_cgroup_that_it_is_told(keepin
     os.mkdir(group)
     job = Job.__new__(Job)
     launch = keeping.launch("sh", "-c", "grep ^0:: /proc/self/cgroup", env={"PATH": os.environ["PATH"]})
-    job._listen(keeping, launch._replace(within=group))
+    job.listen(keeping, launch._replace(within=group))
     keeping.runtime.start(job.launch, job.listener)
     assert (await job.ends(), job.printed.strip().endswith("/within")) == (0, True)
     os.rmdir(group)
