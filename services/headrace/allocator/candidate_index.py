@@ -17,6 +17,7 @@ from headrace.domain.model.dedication import owners_named, reach
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_start
 from headrace.domain.queueing.ranking import is_fair, ranks_by_firm, static_rank
+from headrace.domain.state.quota import unbounded
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
@@ -44,6 +45,7 @@ class CandidateIndex:
         self.infeasible: dict[tuple[object, ...], object] = {}
         self._state = state
         self._documents = -1
+        self._unbounded: tuple[int, frozenset[str]] = -1, frozenset()
         self._requests_max = REQUESTS_KEPT
         self._classes: dict[ClassKey, PendingClass] = {}
         self._known: dict[JobGroup, tuple[PendingClass, int]] = {}
@@ -80,6 +82,13 @@ class CandidateIndex:
         for pending_class in came:
             for candidates in pending_class.pool_candidates:
                 candidates.update_sets()
+
+    @property
+    def unbounded(self) -> frozenset[str]:
+        """Keys that no pool bounds (`quota.unbounded`), computed once for each change of documents."""
+        if self._unbounded[0] != self._state.documents_sequence:
+            self._unbounded = self._state.documents_sequence, unbounded(self._state)
+        return self._unbounded[1]
 
     @property
     def has_line(self) -> bool:
@@ -124,7 +133,7 @@ class CandidateIndex:
         self._borrowers.clear()
         self._outdated = {}
         self._ordered = []
-        self.needs = Needs()
+        self.needs = Needs(has_spot=any(pool.index.has_spot for pool in self._state.pools.values()))
         self._owners = owners_named(pool.document for pool in self._state.pools.values())
         groups = self._state.pending.groups.values()
         live = {(group.request.order, group.avoiding, self._reach(group)) for group in groups}
@@ -137,11 +146,17 @@ class CandidateIndex:
         if group is None or pending_class is None:
             return None
         candidates = next((candidates for candidates in pending_class.pool_candidates if candidates.queue.name == pool), None)
-        return None if candidates is None else (candidates, self._number(group))
+        return None if candidates is None else (candidates, self._number(group, pending_class))
 
-    def _number(self, group: JobGroup) -> int:
-        """Number of the group's request, which differs for groups that may use other nodes (R21)."""
-        return self.needs.number(group.request, group.avoiding, self._reach(group))
+    def _number(self, group: JobGroup, pending_class: PendingClass) -> int:
+        """Number of the group's request, which differs for groups that may use other nodes (R21), and in a class for each group."""
+        known = self._known.get(group)
+        if known is not None:
+            return known[1]
+        number = self.needs.number(group.request, group.avoiding, self._reach(group))
+        if number in pending_class.groups:
+            number = self.needs.number(group.request, group.avoiding, self._reach(group), apart=True)
+        return number
 
     def _reach(self, group: JobGroup) -> tuple[str, ...]:
         return tuple(owner for owner in reach(*group.policy.key) if owner in self._owners) if self._owners else ()
@@ -153,7 +168,7 @@ class CandidateIndex:
             pending_class = self._class_of(group) if head is not None else None
             if pending_class is None:
                 return None
-            known = self._known[group] = pending_class, self._number(group)
+            known = self._known[group] = pending_class, self._number(group, pending_class)
         elif head is None:
             del self._known[group]
         pending_class, number = known

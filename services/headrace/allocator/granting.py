@@ -25,7 +25,7 @@ from headrace.domain.preemption.eligibility import RECLAIM
 from headrace.domain.queueing.gates import may_start, must_borrow
 from headrace.domain.queueing.ranking import is_inside
 from headrace.domain.state import capacity
-from headrace.domain.state.quota import limits_of, over_capacity, over_limit, to_start, unbounded
+from headrace.domain.state.quota import limits_of, over_capacity, over_limit, to_start
 from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class _Round:
         self.facts: list[AnyFact] = []
         self.resumption = Resumption(state, skip)
         self.moving = Relocation(state, now, skip if state.terms.amended else state.suspended.keys())
-        self._unbounded = unbounded(state)
+        self._unbounded = index.unbounded
         self._trial = trial
         self._tried = 0
         self._feasibility = FeasibilityCache(state, index, now)

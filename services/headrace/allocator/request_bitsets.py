@@ -38,27 +38,34 @@ def bits_of(requests: int) -> Iterator[int]:
 class Needs:
     """The requests of pending jobs, numbered. `uncertain`: those that may not fit although one replica does.
 
-    `cut`: requests for MIG slices; also uncertain, because the pool's units that they use depend on their place (R4).
+    `cut`: requests for MIG slices; also uncertain, because the pool's units that they use depend on their place (R4). `has_spot`: a pool
+    has spot instances, so that requests that may not run on those are placed elsewhere; else they have the numbers of those that may (R38).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_spot: bool = False) -> None:
         self.requests: list[Request] = []
         self.keys: set[str] = set()
         self.uncertain = 0
         self.version = 0
         self.cut = 0
-        self._numbers: dict[tuple[int, tuple[str, ...], tuple[str, ...]], int] = {}
+        self._has_spot = has_spot
+        self._numbers: dict[tuple[object, tuple[str, ...], tuple[str, ...]], int] = {}
         self._tables: dict[str, tuple[list[int], list[int]]] = {}
 
-    def number(self, request: Request, avoiding: tuple[str, ...] = (), owners: tuple[str, ...] = ()) -> int:
+    def number(
+        self, request: Request, avoiding: tuple[str, ...] = (), owners: tuple[str, ...] = (), *, apart: bool = False
+    ) -> int:
         """Number of the request's bit in every set; a new request is registered, and is in no set computed before.
 
         Requests that avoid nodes (R36), or may use dedicated nodes (`owners`, R21), have their own numbers, because they may be placed
-        elsewhere.
+        elsewhere. `apart`: a number that no other request has.
         """
-        number = self._numbers.get((request.order, avoiding, owners))
+        key: object = request.order
+        if not apart and not self._has_spot:
+            key = (request.shape._replace(steady=False), request.replicas, tuple(sorted(request.amounts.items())))
+        number = self._numbers.get((key, avoiding, owners))
         if number is None:
-            number = self._numbers[request.order, avoiding, owners] = len(self.requests)
+            number = self._numbers[key, avoiding, owners] = len(self.requests)
             self.requests.append(request)
             self.cut |= bool(request.shape.mig) << number
             if request.replicas > 1 or avoiding or request.shape.mig:

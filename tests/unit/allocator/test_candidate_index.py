@@ -11,12 +11,12 @@ from headrace.allocator.request_bitsets import bits_of
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.writers import ALLOCATOR
-from headrace.contracts.values.amounts import GPU
+from headrace.contracts.values.amounts import GPU, JOB
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.indexes import pending as pending_module
 from headrace.simulate.world import World
 from tests.properties.histories import scenarios
-from tests.unit.allocator.history import History, policy
+from tests.unit.allocator.history import History, policy, profile
 
 
 def everything(index: CandidateIndex) -> dict[str, object]:
@@ -77,6 +77,34 @@ def test_where_a_job_stands_is_known_while_it_is_in_line():
     assert index.candidates_of(job, "elsewhere") is None
     candidates, number = index.candidates_of(job, "hall")
     assert candidates.rank(number) < index.candidates_of(borrower, "hall")[0].rank(number)
+
+
+def test_jobs_of_a_queue_that_may_run_on_spot_instances_stand_beside_those_that_may_not():  # R38
+    history = History(policy("a", 4))
+    history.node(count=2)
+    first = history.admit("a/one", preemptible=False)
+    history.law(d.Documents(profiles=(profile("one", spot=True),)))
+    second, third = (history.admit("a/one", preemptible=False) for _ in range(2))
+    index = history.allocator.index
+    index.refresh()
+    places = [index.candidates_of(job, "hall") for job in (first, second, third)]
+    history.learn()
+    granted = [fact.job for fact in history.allocate()]
+
+    assert places[0][0] is places[1][0] is places[2][0]
+    assert places[0][1] != places[1][1] == places[2][1]
+    assert granted == [first.key, second.key]
+    assert first.request is not second.request
+
+
+def test_a_limit_of_jobs_for_each_user_counts_from_the_round_after_it_was_written():  # R7
+    history = History(policy("a"))
+    history.node()
+    history.run("a/one")
+    history.law(d.Documents(policies=(policy("a", per_user=d.PerUser(limit={JOB: 2})),)))
+    waiting = [history.admit("a/one") for _ in range(2)]
+
+    assert [fact.job for fact in history.allocate() if isinstance(fact, f.LeaseGrantedV1)] == [waiting[0].key]
 
 
 def test_a_queue_whose_profile_is_gone_stands_nowhere():

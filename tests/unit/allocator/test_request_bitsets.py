@@ -48,6 +48,18 @@ def test_equal_requests_have_one_number():
     assert needs.requests == [one, other]
 
 
+@pytest.mark.parametrize(("has_spot", "numbers"), [(False, [0, 0, 1]), (True, [0, 1, 2])])
+def test_where_no_node_is_a_spot_instance_requests_that_need_another_node_have_the_number_of_those_that_do_not(
+    has_spot, numbers
+):  # R38
+    known, needs = {}, Needs(has_spot=has_spot)
+    any_node, steady = (intern_request(known, {GPU: 1}, 1, None, steady=steady) for steady in (False, True))
+    other = intern_request(known, {GPU: 1, "license/x": 1}, 1, None)
+
+    assert [needs.number(request) for request in (any_node, steady, other)] == numbers
+    assert needs.number(steady, apart=True) != needs.number(any_node)
+
+
 def test_a_new_request_is_in_the_sets_that_are_worked_out_after_it():
     known, needs = {}, Needs()
     needs.number(intern_request(known, {GPU: 3}, 1, None))

@@ -73,7 +73,7 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
     if job.profile not in policy.profiles:
         open_scopes(state, policy, job.profile)
     open_user(policy, user)
-    policy.count_pending(user, 1)
+    policy.count_pending(job, 1)
     rate_limit.take(state, tenant)
     _count(state, job, profile)
     for dependency in fact.after:
@@ -191,7 +191,7 @@ def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: 
     end_nomination(state, job)
     end_hold(state, job.key)
     state.pending.remove(job)
-    job.policy.count_pending(job.user, -1)
+    job.policy.count_pending(job, -1)
     job.state, job.attempt = JobState.STARTING, fact.attempt
     job.leases, job.endings = {}, ()
     job.started_at = job.resumed_at = job.paused = job.paused_saved = job.expired_nominations = 0
@@ -239,7 +239,7 @@ def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: i
     job.min_runtime, job.not_before, job.pending_since = fact.min_runtime, fact.not_before, state.now
     avoided = {node: until for node, until in job.avoids.items() if until > state.now}
     job.avoids = avoided | dict.fromkeys(fact.avoid, fact.avoid_until)
-    job.policy.count_pending(job.user, 1)
+    job.policy.count_pending(job, 1)
     state.pending.add(job, state.now)
 
 
@@ -279,7 +279,7 @@ def _job_dismissed(state: State, fact: f.JobDismissedV1, _sequence: int, _place:
 
 def _finish(state: State, job: JobRecord, final: JobState, reason: str, message: str) -> None:
     if job.state is JobState.PENDING:
-        job.policy.count_pending(job.user, -1)
+        job.policy.count_pending(job, -1)
         end_hold(state, job.key)
         state.pending.remove(job)
     end_nomination(state, job)

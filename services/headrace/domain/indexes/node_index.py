@@ -31,13 +31,27 @@ if TYPE_CHECKING:
 class NodeIndex:
     """The nodes of one pool on which something may be granted.
 
-    `document`: the pool's own, which says whose its nodes are (R21); None: they are common.
+    `document`: the pool's own, which says whose its nodes are (R21); None: they are common. `has_spot`: one of them is, or was, a spot
+    instance. Before that, a shape that may not run on those is the same as one that may.
     """
 
-    __slots__ = ("_mix", "_moved", "_numbers", "_seats", "_sections", "_shapes", "_steering", "_supply", "_touched", "document")
+    __slots__ = (
+        "_mix",
+        "_moved",
+        "_numbers",
+        "_seats",
+        "_sections",
+        "_shapes",
+        "_steering",
+        "_supply",
+        "_touched",
+        "document",
+        "has_spot",
+    )
 
     def __init__(self, document: Pool | None = None) -> None:
         self.document = document
+        self.has_spot = False
         self._mix = Fragmentation()
         self._steering = Steering()
         self._supply: dict[Site, Amount] | None = None
@@ -54,6 +68,9 @@ class NodeIndex:
         It is brought up to date at the next question: what has changed back by then, or changed twice, costs little.
         """
         self._moved[node.name] = node
+        if node.levels.spot and not self.has_spot:
+            self.has_spot = True
+            self._numbers = {shape: number for shape, number in self._numbers.items() if not shape.steady}
 
     def touch(self, node: NodeState) -> None:
         """Note that of the node nothing but what is free on it has changed."""
@@ -105,9 +122,11 @@ class NodeIndex:
                 del self._sections[seat.section.tag]
 
     def number(self, shape: Shape) -> int:
-        """Which bit of `feasible` is the shape's (`1 << number`). A new shape is registered."""
+        """Which bit of `feasible` is the shape's (`1 << number`), until the first spot instance comes. A new shape is registered."""
         number = self._numbers.get(shape)
-        if number is None:
+        if number is None and shape.steady and not self.has_spot:
+            number = self._numbers[shape] = self.number(shape._replace(steady=False))
+        elif number is None:
             number = self._numbers[shape] = len(self._shapes.all)
             self._shapes.all.append(shape)
             for section in self._sections.values():
@@ -153,7 +172,8 @@ class NodeIndex:
         group = self._seats[name].group
         if group is None:
             raise AssertionError(f"{name} has no place in the index")
-        return group.rating(self.number(shape), shape, self._mix)[2]
+        _, _, device = group.rating(self.number(shape), shape, self._mix)
+        return int(device)
 
     def find(self, shape: Shape, owners: Sequence[str] = (COMMON,)) -> str | None:
         """The name of the best node for one replica (R20), of the first of these owners that has one (R21); None: no node takes it now."""

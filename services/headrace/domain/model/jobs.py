@@ -75,11 +75,12 @@ class PolicyState:
     user_pending: dict[str, int] = field(default_factory=dict, metadata=AID)
     """Jobs that wait, by user, where `users` are kept; users without one are not in it."""
 
-    def count_pending(self, user: str, change: int) -> None:
-        """One more of a user's jobs waits, or one less."""
+    def count_pending(self, job: JobRecord, change: int) -> None:
+        """One more of the policy's jobs waits, or one less."""
         self.pending += change
         if self.users is None:
             return
+        user = job.user
         after = self.user_pending.get(user, 0) + change
         if after:
             self.user_pending[user] = after

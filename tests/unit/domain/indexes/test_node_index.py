@@ -156,6 +156,7 @@ SHAPES = st.builds(
     st.just(""),
     st.sampled_from([0, 0, 3]),
     st.just(value=False),
+    st.booleans(),
 )
 MIXES = st.lists(st.tuples(SHAPES, st.integers(1, 3)), max_size=3, unique_by=lambda entry: entry[0])
 STEPS = st.lists(
@@ -183,6 +184,7 @@ def find_among_all(nodes: list[NodeState], asked: Shape, mix: list[tuple[Shape, 
             and (not asked.fraction or any(units >= asked.fraction for units in opens))
             and (not on_device or not asked.models or one.model in asked.models)
             and (not on_device or (one.levels.whole if asked.whole else one.levels.fraction) >= asked.isolation)
+            and not (asked.steady and one.levels.spot)
         )
         if not fits:
             continue
@@ -218,11 +220,12 @@ def test_after_any_history_the_index_answers_as_a_look_at_every_node_does(slack,
         patched.setattr(shape_buckets, "SLACK", slack)
         nodes = {name: node(name, GPU_UNITS, GPU_UNITS, model="A100" if name == "e" else "H100") for name in "abcde"}
         nodes["b"].levels = nodes["e"].levels = Ranks(whole=4, fraction=3, slice=0)
-        index, there, known, mix = NodeIndex(), set(), {}, []
+        nodes["d"].levels = Ranks(whole=4, fraction=0, slice=0, spot=1)
+        index, there, known, mix = NodeIndex(), set(), set(), []
         for step in steps + [("find", one) for one in asked]:
             match step:
                 case "find", one:
-                    known[one] = index.number(one)
+                    known.add(one)
                     assert index.find(one) == find_among_all([nodes[name] for name in there], one, mix)
                 case "weigh", mix:
                     index.weigh(mix, amended=True)
@@ -240,10 +243,22 @@ def test_after_any_history_the_index_answers_as_a_look_at_every_node_does(slack,
                     nodes[name].memory_nominated = kept
                     index.put(nodes[name])
                     there.add(name)
+            numbers = {one: index.number(one) for one in known}
             feasible = index.feasible()
-            for one, number in known.items():
+            for one, number in numbers.items():
                 fits = find_among_all([nodes[name] for name in there], one, []) is not None
                 assert bool(feasible >> number & 1) is fits
+
+
+def test_a_shape_that_may_not_run_on_spot_instances_has_a_number_of_its_own_once_there_is_one():  # R38
+    any_node, steady = shape(1), shape(1)._replace(steady=True)
+    index = index_of(node("a", HALF))
+    before = [index.number(steady), index.number(any_node), index.feasible()]
+    index.put(node("b", GPU_UNITS, levels=Ranks(whole=4, spot=1)))
+
+    assert before == [0, 0, 0b00]
+    assert [index.number(any_node), index.number(steady), index.feasible()] == [0, 1, 0b01]
+    assert [index.find(any_node), index.find(steady)] == ["b", None]
 
 
 CUTS = ("1g.10gb", "2g.20gb", "3g.40gb", "7g.80gb")
