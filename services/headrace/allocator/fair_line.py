@@ -27,15 +27,17 @@ _FAIR_ORDER = itemgetter(0, 1, 2, 3, 4)
 class UserCandidates(metaclass=ABCMeta):
     """Candidates of one user, as far as dealing places needs them (`request_classes.PoolCandidates`).
 
-    Sets of requests: quotas allow `inside` and `borrowing` to be granted there.
+    Sets of requests: quotas allow `inside` and `borrowing` to be granted there. `entries`: the places at which those inside stand in their
+    tier, by request (`inside_tier`).
     """
 
-    __slots__ = ("borrowing", "inside", "serial", "static")
+    __slots__ = ("borrowing", "entries", "inside", "serial", "static")
 
     def __init__(self, static: StaticRank, serial: int) -> None:
         self.static = static
         self.serial = serial
         self.inside = self.borrowing = 0
+        self.entries: dict[int, Place] = {}
 
     @property
     @abstractmethod

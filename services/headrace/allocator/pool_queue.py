@@ -1,7 +1,8 @@
 """The candidates of one pool in the order of their rank, found without visiting those that do not fit (R15).
 
-Jobs inside their reservation are, for each request, in one list by rank. Borrowers are in tiers by static rank, in each by their policy's
-share, and in a policy by their place in line: when a policy's share changes, one entry moves for each static rank it has jobs in.
+Candidates are in tiers by static rank. In a tier, jobs inside their reservation are, for each request, in one list by their place in line
+(`inside_tier`). Borrowers are by their policy's share, and in a policy by their place in line: when a policy's share changes, one entry
+moves for each static rank it has jobs in.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.backfill_candidates import BackfillCandidates
+from headrace.allocator.inside_tier import InsideTier
 from headrace.allocator.request_bitsets import bits_of
 from headrace.allocator.request_classes import BorrowerLine, CandidateQueue, PoolCandidates
 from headrace.domain.queueing.ranking import dominant_share
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.allocator.fair_line import FairLine
-    from headrace.allocator.request_classes import InsideEntry
     from headrace.domain.indexes.pending import Place
     from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.queueing.ranking import Rank, StaticRank
@@ -89,7 +90,7 @@ class BorrowerQueue(BorrowerLine):
     __slots__ = ("_borrower", "_number", "_place", "_tier", "requests")
 
     def __init__(self, tier: BorrowerTier, number: int, borrower: Borrower) -> None:
-        super().__init__()
+        super().__init__(tier.inside)
         self.requests = 0
         self._borrower = borrower
         self._place = 0
@@ -140,11 +141,15 @@ class BorrowerQueue(BorrowerLine):
 
 
 class BorrowerTier:
-    """The borrowers of one static rank, by share. `requests`: all that they wait for, or a superset."""
+    """The borrowers of one static rank, by share, and beside them those inside their reservation.
 
-    __slots__ = ("borrower_queues", "requests")
+    `requests`: all that borrowers wait for, or a superset.
+    """
+
+    __slots__ = ("borrower_queues", "inside", "requests")
 
     def __init__(self) -> None:
+        self.inside: InsideTier[PoolCandidates] = InsideTier()
         self.borrower_queues: list[tuple[int, int, BorrowerQueue]] = []
         self.requests = 0
 
@@ -180,12 +185,12 @@ class PoolQueue(CandidateQueue):
     """All candidates of one pool.
 
     `backfill`: the heads for which units may be kept now (R16). `asking`: candidates that might take something back; `fresh`: those of them
-    with requests that may never have been searched for (R23).
+    with requests that may never have been searched for (R23). `inside`: all that candidates inside their reservation wait for, or a
+    superset.
     """
 
     __slots__ = (
         "_fair",
-        "_inside",
         "_order",
         "_outdated",
         "_tiers",
@@ -203,7 +208,6 @@ class PoolQueue(CandidateQueue):
         self.asking: dict[PoolCandidates, None] = {}
         self.fresh: dict[PoolCandidates, None] = {}
         self._fair: dict[FairLine[PoolCandidates], int] = {}  # with the number of its requests inside
-        self._inside: dict[int, list[InsideEntry]] = {}  # by the request's bit
         self._tiers: dict[StaticRank, BorrowerTier] = {}
         self._order: list[StaticRank] = []
 
@@ -229,22 +233,7 @@ class PoolQueue(CandidateQueue):
         if candidates.line is not None:
             self._fair[candidates.line] = self._fair.get(candidates.line, 0) + requests.bit_count()
             return
-        left = requests
-        while left:
-            bit = left & -left
-            left ^= bit
-            number = bit.bit_length() - 1
-            entry = candidates.entries[number] = (
-                candidates.static,
-                candidates.pending_class.heads[number][0],
-                candidates.serial,
-                candidates,
-            )
-            entries = self._inside.get(bit)
-            if entries:
-                insort(entries, entry)
-            else:
-                self._inside[bit] = [entry]
+        candidates.borrower_queue.inside.add(requests, candidates, candidates.pending_class.heads)
         self.inside |= requests
 
     def remove_inside(self, candidates: PoolCandidates, requests: int) -> None:
@@ -254,13 +243,7 @@ class PoolQueue(CandidateQueue):
             if not self._fair[candidates.line]:
                 del self._fair[candidates.line]
             return
-        while requests:
-            bit = requests & -requests
-            requests ^= bit
-            entries, entry = self._inside[bit], candidates.entries.pop(bit.bit_length() - 1)
-            del entries[0 if entries[0] is entry else bisect_left(entries, entry)]
-            if not entries:
-                self.inside &= ~bit
+        candidates.borrower_queue.inside.remove(requests, candidates)
 
     def update_asking(self, candidates: PoolCandidates) -> None:
         """Update whether the candidates might take something back."""
@@ -289,29 +272,26 @@ class PoolQueue(CandidateQueue):
 
     def _first_inside(self, feasible: int, allowed: Callable[[PoolCandidates, int], int]) -> PoolCandidate | None:
         """The best-ranked one of those inside their reservation."""
-        first: InsideEntry | None = None
-        asked, left = 0, feasible & self.inside
-        while left:
-            bit = left & -left
-            left ^= bit
-            entries = self._inside[bit]
-            if first is not None and entries[0] > first:
-                continue
-            for entry in entries:
-                if first is not None and entry > first:
+        found: tuple[StaticRank, Place] | None = None
+        best: PoolCandidate | None = None
+        if feasible & self.inside:
+            for static in self._order:
+                tier = self._tiers[static].inside
+                if tier.requests & feasible and (first := tier.first(feasible, allowed)) is not None:
+                    found, best = (static, first[0]), PoolCandidate(first[1], first[2].bit_length() - 1)
                     break
-                if allowed(entry[3], bit):
-                    first, asked = entry, bit
-                    break
-        if self._fair and (fair := self._first_fair(feasible, allowed, first)) is not None:
-            return fair
-        return None if first is None else PoolCandidate(first[3], asked.bit_length() - 1)
+            else:
+                self.inside = 0
+                for tiers in self._tiers.values():
+                    self.inside |= tiers.inside.requests
+        fair = self._first_fair(feasible, allowed, found) if self._fair else None
+        return best if fair is None else fair
 
     def _first_fair(
-        self, feasible: int, allowed: Callable[[PoolCandidates, int], int], first: InsideEntry | None
+        self, feasible: int, allowed: Callable[[PoolCandidates, int], int], first: tuple[StaticRank, Place] | None
     ) -> PoolCandidate | None:
         """The first inside its reservation of policies that are fair among users, if it goes before `first`."""
-        best, found = None if first is None else first[:2], None
+        best, found = first, None
         for line in self._fair:
             fair = line.first(feasible, allowed)
             if fair is not None and (best is None or fair[:2] < best):

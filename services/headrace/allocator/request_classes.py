@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.allocator.class_traits import ClassTraits, traits_of
 from headrace.allocator.fair_line import FairLine, UserCandidates
+from headrace.allocator.inside_tier import InsideTier
 from headrace.allocator.pool_requests import PoolRequests
 from headrace.allocator.request_bitsets import NO_KEYS, Needs, QuotaFits
 from headrace.contracts.values.amounts import JOB
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 
 LENDS_NOTHING = False, False
-
-InsideEntry = tuple["StaticRank", "Place", int, "PoolCandidates"]
-"""Places in line are unique, so candidates are never compared."""
 
 
 class CandidateQueue(PoolRequests, metaclass=ABCMeta):
@@ -56,11 +54,15 @@ class CandidateQueue(PoolRequests, metaclass=ABCMeta):
 
 
 class BorrowerLine(metaclass=ABCMeta):
-    """The candidates of one policy among the borrowers of a pool; the line is `pool_queue.BorrowerQueue`."""
+    """The candidates of one policy among the borrowers of a pool; the line is `pool_queue.BorrowerQueue`.
 
-    __slots__ = ("pool_candidates",)
+    `inside`: the tier of those of them that are inside their reservation.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("inside", "pool_candidates")
+
+    def __init__(self, inside: InsideTier[PoolCandidates]) -> None:
+        self.inside = inside
         self.pool_candidates: list[PoolCandidates] = []
 
     @property
@@ -298,7 +300,6 @@ class PoolCandidates(UserCandidates):
         "borrower_queue",
         "due",
         "earlier",
-        "entries",
         "line",
         "mask",
         "pending_class",
@@ -325,7 +326,6 @@ class PoolCandidates(UserCandidates):
         self.borrower_queue = borrower_queue
         self.earlier = tuple(pending_class.pool_candidates)
         self.asking = self.reclaiming = self.due = self.resting = 0
-        self.entries: dict[int, InsideEntry] = {}
         pending_class.pool_candidates.append(self)
         self.mask.pool_candidates.append(self)
         if self.line is not None:

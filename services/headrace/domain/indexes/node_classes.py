@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.isolation import UNPROVED, Ranks
@@ -45,9 +45,9 @@ class ClassKey(NamedTuple):
     """Family of each device in MIG mode, and what lies on it (R4), in order."""
 
 
-Rating = tuple[int, int, int]
+Rating = tuple[Any, ...]
 """How good a place a class is for a shape, smaller is better: R20's score and its ties, all but the last, the node's name. The third is
-also what is open on the device that a fraction takes."""
+also what is open on the device that a fraction takes. (Three integers, without their types for the reason that `pending.Place` names.)"""
 
 
 class Shapes:

@@ -13,7 +13,7 @@ from bisect import bisect_left, insort
 from collections import deque
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.domain.model.job_states import JobState
 
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 STALE_MAX = 10_000
 """Groups that are remembered to have changed; each is a few hundred bytes."""
 
-Place = tuple[int, int, tuple[int, int], str]
+Place = tuple[Any, ...]
+"""A job's place in line: (-priority, time admitted, (sequence, place in the record), key).
+
+Its items have no types here, so that machine code compares it as it is, and does not take it apart and make it anew each time.
+"""
 
 
 def place_in_line(job: JobRecord) -> Place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.queueing.gates import must_borrow
@@ -30,7 +30,8 @@ StaticRank = tuple[int, int, int]
 _PRIORITY = itemgetter(0)
 GroupRank = tuple[int, int, int, int, int]
 """(1)-(5): what all jobs of a group have in common."""
-Rank = tuple[int, int, int, int, int, int, int, tuple[int, int], str]
+Rank = tuple[Any, ...]
+"""A `GroupRank`, and the items of a `Place`."""
 
 
 def rank_of_job(group: GroupRank, place: Place) -> Rank:
