@@ -172,7 +172,7 @@ class CandidateIndex:
         elif head is None:
             del self._known[group]
         pending_class, number = known
-        if is_fair(pending_class.policy):
+        if pending_class.user and is_fair(pending_class.policy):
             for candidates in pending_class.pool_candidates:
                 if candidates.line is not None:
                     candidates.line.invalidate()

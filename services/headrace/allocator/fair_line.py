@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from operator import itemgetter
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headrace.allocator.request_bitsets import bits_of
 from headrace.domain.queueing.ranking import deal, user_share
@@ -27,8 +27,8 @@ _FAIR_ORDER = itemgetter(0, 1, 2, 3, 4)
 class UserCandidates(metaclass=ABCMeta):
     """Candidates of one user, as far as dealing places needs them (`request_classes.PoolCandidates`).
 
-    Sets of requests: quotas allow `inside` and `borrowing` to be granted there. `entries`: the places at which those inside stand in their
-    tier, by request (`inside_tier`).
+    Sets of requests: quotas allow `inside` and `borrowing` to be granted there. `entries`: those inside as they stand in their tier, by
+    request (`inside_tier`).
     """
 
     __slots__ = ("borrowing", "entries", "inside", "serial", "static")
@@ -37,7 +37,7 @@ class UserCandidates(metaclass=ABCMeta):
         self.static = static
         self.serial = serial
         self.inside = self.borrowing = 0
-        self.entries: dict[int, Place] = {}
+        self.entries: dict[int, tuple[Any, ...]] = {}
 
     @property
     @abstractmethod

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from typing import TYPE_CHECKING, Generic, TypeVar
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headrace.allocator.fair_line import UserCandidates
 
@@ -15,14 +15,10 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=UserCandidates)
 
 
-class _Line(Generic[C]):
-    """The candidates for one request: `places` ascending, and beside each whose it is."""
-
-    __slots__ = ("owners", "places")
-
-    def __init__(self) -> None:
-        self.places: list[Place] = []
-        self.owners: list[C] = []
+Entry = tuple[Any, ...]
+"""(place, serial, candidates). Places in line are unique, but while a job moves from one group to another, two candidates may briefly have
+the same head. (Without the types of its items for the reason that `pending.Place` names.)
+"""
 
 
 class InsideTier(Generic[C]):
@@ -32,50 +28,45 @@ class InsideTier(Generic[C]):
 
     def __init__(self) -> None:
         self.requests = 0
-        self._lines: dict[int, _Line[C]] = {}  # by the request's bit
+        self._lines: dict[int, list[Entry]] = {}  # by the request's bit
 
     def add(self, requests: int, candidates: C, heads: Mapping[int, tuple[Place, object]]) -> None:
         """Requests of candidates, each at the place of its head."""
-        entries, left = candidates.entries, requests
+        entries, serial, lines, left = candidates.entries, candidates.serial, self._lines, requests
         while left:
             bit = left & -left
             left ^= bit
             number = bit.bit_length() - 1
-            place = entries[number] = heads[number][0]
-            line = self._lines.get(bit)
-            if line is None:
-                line = self._lines[bit] = _Line()
-            at = bisect_left(line.places, place)
-            line.places.insert(at, place)
-            line.owners.insert(at, candidates)
+            entry = entries[number] = heads[number][0], serial, candidates
+            line = lines.get(bit)
+            if line:
+                insort(line, entry)
+            else:
+                lines[bit] = [entry]
         self.requests |= requests
 
     def remove(self, requests: int, candidates: C) -> None:
-        """The same requests no more. While a job moves from one group to another, two candidates may briefly have the same head."""
+        """The same requests no more."""
+        entries = candidates.entries
         while requests:
             bit = requests & -requests
             requests ^= bit
-            line, place = self._lines[bit], candidates.entries.pop(bit.bit_length() - 1)
-            at = 0 if line.places[0] is place else bisect_left(line.places, place)
-            while line.owners[at] is not candidates:
-                at += 1
-            del line.places[at], line.owners[at]
-            if not line.places:
+            line, entry = self._lines[bit], entries.pop(bit.bit_length() - 1)
+            del line[0 if line[0] is entry else bisect_left(line, entry)]
+            if not line:
                 self.requests &= ~bit
 
     def first(self, feasible: int, allowed: Callable[[C, int], int]) -> tuple[Place, C, int] | None:
         """Place, candidates and the request's bit of the first one whose request is in `feasible` and allowed."""
-        first: Place | None = None
-        found: tuple[Place, C, int] | None = None
-        left = feasible & self.requests
+        first: Entry | None = None
+        asked, left = 0, feasible & self.requests
         while left:
             bit = left & -left
             left ^= bit
-            line = self._lines[bit]
-            for at, place in enumerate(line.places):
-                if first is not None and place > first:
+            for entry in self._lines[bit]:
+                if first is not None and entry > first:
                     break
-                if allowed(line.owners[at], bit):
-                    first, found = place, (place, line.owners[at], bit)
+                if allowed(entry[2], bit):
+                    first, asked = entry, bit
                     break
-        return found
+        return None if first is None else (first[0], first[2], asked)

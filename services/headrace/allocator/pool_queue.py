@@ -8,6 +8,7 @@ moves for each static rank it has jobs in.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.allocator.backfill_candidates import BackfillCandidates
@@ -146,9 +147,10 @@ class BorrowerTier:
     `requests`: all that borrowers wait for, or a superset.
     """
 
-    __slots__ = ("borrower_queues", "inside", "requests")
+    __slots__ = ("borrower_queues", "inside", "requests", "static")
 
-    def __init__(self) -> None:
+    def __init__(self, static: StaticRank) -> None:
+        self.static = static
         self.inside: InsideTier[PoolCandidates] = InsideTier()
         self.borrower_queues: list[tuple[int, int, BorrowerQueue]] = []
         self.requests = 0
@@ -181,6 +183,9 @@ class BorrowerTier:
         return None
 
 
+_STATIC = attrgetter("static")
+
+
 class PoolQueue(CandidateQueue):
     """All candidates of one pool.
 
@@ -209,7 +214,7 @@ class PoolQueue(CandidateQueue):
         self.fresh: dict[PoolCandidates, None] = {}
         self._fair: dict[FairLine[PoolCandidates], int] = {}  # with the number of its requests inside
         self._tiers: dict[StaticRank, BorrowerTier] = {}
-        self._order: list[StaticRank] = []
+        self._order: list[BorrowerTier] = []  # ascending by static rank
 
     def advance(self, now: int) -> None:
         """Update the heads for which units may be kept at `now`."""
@@ -220,8 +225,8 @@ class PoolQueue(CandidateQueue):
         """The borrowers of a static rank."""
         tier = self._tiers.get(static)
         if tier is None:
-            tier = self._tiers[static] = BorrowerTier()
-            insort(self._order, static)
+            tier = self._tiers[static] = BorrowerTier(static)
+            insort(self._order, tier, key=_STATIC)
         return tier
 
     def add_head(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
@@ -262,8 +267,7 @@ class PoolQueue(CandidateQueue):
             for borrower in self._outdated:
                 borrower.move()
             self._outdated.clear()
-        for static in self._order:
-            tier = self._tiers[static]
+        for tier in self._order:
             if tier.requests & feasible:
                 found = tier.best(feasible, allowed)
                 if found is not None:
@@ -275,15 +279,18 @@ class PoolQueue(CandidateQueue):
         found: tuple[StaticRank, Place] | None = None
         best: PoolCandidate | None = None
         if feasible & self.inside:
-            for static in self._order:
-                tier = self._tiers[static].inside
-                if tier.requests & feasible and (first := tier.first(feasible, allowed)) is not None:
-                    found, best = (static, first[0]), PoolCandidate(first[1], first[2].bit_length() - 1)
+            for tier in self._order:
+                if not tier.inside.requests & feasible:
+                    continue
+                first = tier.inside.first(feasible, allowed)
+                if first is not None:
+                    place, candidates, bit = first
+                    found, best = (tier.static, place), PoolCandidate(candidates, bit.bit_length() - 1)
                     break
             else:
                 self.inside = 0
-                for tiers in self._tiers.values():
-                    self.inside |= tiers.inside.requests
+                for tier in self._order:
+                    self.inside |= tier.inside.requests
         fair = self._first_fair(feasible, allowed, found) if self._fair else None
         return best if fair is None else fair
 

@@ -104,14 +104,16 @@ class Fragmentation:
 
     def __init__(self, mix: Sequence[tuple[Shape, int]] = (), *, amended: bool = False) -> None:
         self.slices = SliceMix(mix) if amended else None
-        mix = [(shape, weight) for shape, weight in mix if not shape.mig]
-        asked = [(shape, weight) for shape, weight in mix if shape.whole or shape.fraction]
-        self._shapes = tuple(shape for shape, _ in asked)
-        self._weights = tuple(weight for _, weight in asked)
-        self._cpus = tuple(2 * _MANY * shape.cpu or 1 for shape, _ in asked)
-        self._memories = tuple(2 * _MANY * shape.memory or 1 for shape, _ in asked)
-        self._most = tuple(_AS_OFTEN * (shape.whole * GPU_UNITS + shape.fraction) for shape, _ in asked)
-        self._whole = sum(weight for _, weight in mix)
+        weights: dict[Shape, int] = {}  # jobs of one shape are counted apart where some of them may not run on spot instances
+        for shape, weight in mix:
+            if not shape.mig:
+                weights[shape] = weights.get(shape, 0) + weight
+        self._shapes = tuple(shape for shape in weights if shape.whole or shape.fraction)
+        self._weights = tuple(weights[shape] for shape in self._shapes)
+        self._cpus = tuple(2 * _MANY * shape.cpu or 1 for shape in self._shapes)
+        self._memories = tuple(2 * _MANY * shape.memory or 1 for shape in self._shapes)
+        self._most = tuple(_AS_OFTEN * (shape.whole * GPU_UNITS + shape.fraction) for shape in self._shapes)
+        self._whole = sum(weights.values())
         self._steps = [units * self._whole for units in STEPS]
         self._by_cpu: dict[int, tuple[int, ...]] = {}
         self._by_memory: dict[int, tuple[int, ...]] = {}

@@ -74,7 +74,7 @@ class JobGroup:
         self.beyond = like.beyond
         self.barred_from = like.barred_from
         self.avoiding = avoiding
-        self.user = _user_of(like)
+        self.user = "" if like.policy.users is None else like.user  # where that tells apart who goes first or who is at a limit
         self._places: list[Place] | None = None
         self.members: dict[str, JobRecord] = {}
         self.lines: dict[int, deque[JobRecord]] = {}
@@ -266,12 +266,8 @@ _PRIORITY = attrgetter("priority")
 
 def _key(job: JobRecord) -> tuple[object, ...]:
     """What the jobs of one group have in common."""
-    return job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding, _user_of(job)
-
-
-def _user_of(job: JobRecord) -> str:
-    """The user, where that tells apart who goes first or who is at a limit."""
-    return job.user if job.policy.users is not None else ""
+    user = "" if job.policy.users is None else job.user
+    return job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding, user
 
 
 group_key = attrgetter(

@@ -108,7 +108,8 @@ def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape, least: int
             return None
         return tuple(DeviceShare(device=node.devices[number].name, units=GPU_UNITS) for number in free)
     if shape.fraction:
-        fitting = [(units, number) for number, units in enumerate(opens) if units >= max(least, shape.fraction)]
+        least = max(least, shape.fraction)
+        fitting = [(units, number) for number, units in enumerate(opens) if units >= least]
         if not fitting:
             return None
         return (DeviceShare(device=node.devices[min(fitting)[1]].name, units=shape.fraction),)

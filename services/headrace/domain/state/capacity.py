@@ -224,7 +224,10 @@ def add(totals: Sequence[Amounts], amounts: Amounts, sign: int) -> None:
             continue
         change = sign * value
         for total in totals:
-            after = total.get(key, 0) + change
+            try:
+                after = total[key] + change
+            except KeyError:
+                after = change
             if after:
                 total[key] = after
             else:

@@ -23,22 +23,23 @@ OVERRUN_MAX = 30 * SECOND
 
 def watch(state: State, job: JobRecord) -> None:
     """Note when the phase that the job is in now will be over, and whether it might yield in it."""
-    note_running(state.running, job)
+    if state.running is not None:
+        note_running(state.running, job)
     ends = phase_ends(job)
     if ends is None:
         state.deadlines.clear(job.key)
     else:
         state.deadlines.set(job.key, ends)
     ends = ladder_ends(job) if job.state is JobState.STOPPING else None
-    if ends is None:
-        state.ladders.clear(job.key)
-    else:
+    if ends is not None:
         state.ladders.set(job.key, ends)
+    elif state.ladders.moments:
+        state.ladders.clear(job.key)
     ends = known_end(job)
-    if ends is None:
-        state.ends.clear(job.key)
-    else:
+    if ends is not None:
         state.ends.set(job.key, ends)
+    elif state.ends.moments:
+        state.ends.clear(job.key)
 
 
 def phase_ends(job: JobRecord) -> int | None:
