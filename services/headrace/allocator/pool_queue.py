@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from headrace.allocator.backfill_candidates import BackfillCandidates
 from headrace.allocator.inside_tier import InsideTier
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 
-class PoolCandidate(NamedTuple):
+class PoolCandidate:
     """The best-ranked job of a pool that fits: the head of the `candidates`' request `number`."""
 
-    candidates: PoolCandidates
-    number: int
+    __slots__ = ("candidates", "number")
+
+    def __init__(self, candidates: PoolCandidates, number: int) -> None:
+        self.candidates = candidates
+        self.number = number
 
     @property
     def job(self) -> JobRecord:
@@ -161,7 +164,7 @@ class BorrowerTier:
         requests, least = 0, -1
         for share, _, borrower_queue in self.borrower_queues:
             if found is not None and share != least:
-                return PoolCandidate(*found[1:])
+                return PoolCandidate(found[1], found[2])
             requests |= borrower_queue.requests
             if not borrower_queue.requests & feasible:
                 continue
@@ -178,7 +181,7 @@ class BorrowerTier:
                     if found is None or place < found[0]:
                         found, least = (place, candidates, number), share
         if found is not None:
-            return PoolCandidate(*found[1:])
+            return PoolCandidate(found[1], found[2])
         self.requests = requests
         return None
 
@@ -302,5 +305,5 @@ class PoolQueue(CandidateQueue):
         for line in self._fair:
             fair = line.first(feasible, allowed)
             if fair is not None and (best is None or fair[:2] < best):
-                best, found = fair[:2], PoolCandidate(*fair[2:])
+                best, found = fair[:2], PoolCandidate(fair[2], fair[3])
         return found
