@@ -48,6 +48,7 @@ class Job:
     avoids: dict[str, int] = field(default_factory=dict)
     checkpoint: str = ""
     moves: bool = False
+    required: str = ""
 
     @property
     def total(self) -> Amounts:
@@ -104,6 +105,7 @@ class Auditor:
         self.tenants: dict[str, Json] = {}
         self.pools: dict[str, Json] = {}
         self.policies: dict[tuple[str, str], Json] = {}
+        self.profiles: dict[tuple[str, str], Json] = {}
         self.closed: set[tuple[str, str, str]] = set()
         self.shut: set[tuple[str, str]] = set()
         self.used: Counter[tuple[str, str]] = Counter()
@@ -176,6 +178,12 @@ class Auditor:
         self.policies[key] = fact["policy"]
         self.closed.discard(("policy", *key))
         self.shut.discard(key)
+
+    def _profile_applied(self, fact: Json) -> None:
+        self.profiles[fact["profile"].get("tenant", ""), fact["profile"]["name"]] = fact["profile"]
+
+    def _profile_deleted(self, fact: Json) -> None:
+        self.profiles.pop((fact["tenant"], fact["name"]), None)
 
     def _policy_deleted(self, fact: Json) -> None:
         self.policies.pop((fact["tenant"], fact["name"]), None)
@@ -254,7 +262,11 @@ class Auditor:
             self._complain(f"{key} is admitted twice")
             return
         policy, replicas = (key.split(".")[0], fact["policy"]), fact.get("replicas", 1)
-        self.jobs[key] = Job(key, policy, fact["request"], replicas, fact.get("preemptible", True), fact["profile"])
+        names = ((tenant, fact["profile"]) for tenant in (policy[0], ""))
+        profile: Json = next((self.profiles[name] for name in names if name in self.profiles), {})
+        required = profile.get("topology", {}).get("require", "") if replicas > 1 else ""
+        preemptible = fact.get("preemptible", True)
+        self.jobs[key] = Job(key, policy, fact["request"], replicas, preemptible, fact["profile"], required=required)
 
     def _lease_granted(self, fact: Json) -> None:
         job, rank, pool = self.jobs[fact["job"]], fact.get("rank", 0), fact["pool"]
@@ -350,6 +362,7 @@ class Auditor:
             _add(amounts, place["amounts"])
             if job.avoids.get(place["node"], 0) > self.now:
                 self._complain(f"{job.key} moves to {place['node']}, which has just refused it")
+        self._check_topology(job, pool, {place["node"] for place in fact["places"]})
         job.moves = True
         self.nominations[f"{job.key}@{self.sequence}"] = Nomination(job, pool, amounts, fact["places"])
         asked = {key for key, value in job.total.items() if value}
@@ -684,9 +697,20 @@ class Auditor:
         ranks = [lease.get("rank", 0) for lease in leases]
         if ranks != list(range(job.replicas)) or len({lease["pool"] for lease in leases}) > 1:
             self._complain(f"{job.key} has {job.replicas} replicas, one record grants {ranks}")
+        self._check_topology(job, leases[0]["pool"], {lease["node"] for lease in leases})
         for lease in leases:
             if lease["amounts"] != {**job.request, **({"job": 1} if not lease.get("rank", 0) else {})}:
                 self._complain(f"{job.key} asks for {job.request} and is granted {lease['amounts']}")
+
+    def _check_topology(self, job: Job, pool: str, nodes: set[str]) -> None:
+        """All nodes of a gang have one value of the label that it requires, and one of each wider one (R40)."""
+        levels = self.pools[pool].get("topology", [])
+        if not job.required:
+            return
+        wider = levels[: levels.index(job.required) + 1] if job.required in levels else []
+        paths = {tuple(self.nodes[node].get("labels", {}).get(level, "") for level in wider) for node in nodes}
+        if len(paths) != 1 or not wider or "" in min(paths):
+            self._complain(f"{job.key} requires one {job.required} and gets {sorted(paths)} (R40)")
 
     def _check_victim(self, victim: Job, pool: str) -> None:
         held = self._held_by(victim)

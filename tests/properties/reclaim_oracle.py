@@ -312,10 +312,22 @@ class Oracle:
                 if share.leased.get(key, 0) - gone + value > share.limit[key]:
                     return False
         names = self.pool.nodes if nodes is None else nodes
-        capacity = 0
+        capacity: dict[tuple[str, ...] | None, int] = {}
         for name in names:
-            capacity += self.capacity(self.pool.nodes[name], [lease for lease in [*leases, *taken] if lease.node == name])
-        return capacity >= self.job.request.replicas
+            node = self.pool.nodes[name]
+            here = self.capacity(node, [lease for lease in [*leases, *taken] if lease.node == name])
+            stands = self.stands(node)
+            capacity[stands] = capacity.get(stands, 0) + here
+        return max((capacity[stands] for stands in capacity if stands is not None), default=0) >= self.job.request.replicas
+
+    def stands(self, node: NodeState) -> tuple[str, ...] | None:
+        """Where a node stands, as far as the job cares (R40): all nodes alike if it requires nothing; None: nowhere."""
+        required, levels = self.job.request.required, self.pool.document.topology
+        if not required:
+            return ()
+        wider = levels[: levels.index(required) + 1] if required in levels else ()
+        stands = tuple(node.labels.get(level, "") for level in wider)
+        return stands if stands and all(stands) else None
 
     def leaving(self) -> list[Freed]:
         """What comes free anyway, if nothing is overdue."""

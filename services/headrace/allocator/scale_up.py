@@ -107,7 +107,7 @@ def _asks_in(state: State, group: JobGroup, creatable: dict[str, int], now: int)
         if pool.search is not None and pool.search.job.key in group.members:
             return None
         burst, growth = pool.document.burst, state.terms.growths.get(name)
-        if burst is None or not may_hold(burst.node, group.request.shape, state.terms.level):
+        if burst is None or group.request.required or not may_hold(burst.node, group.request.shape, state.terms.level):
             continue
         if growth is not None and growth.open:
             return None

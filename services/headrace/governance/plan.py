@@ -27,6 +27,7 @@ from headrace.governance.validation.references import ReferenceChecks, shut_out
 from headrace.governance.validation.reservation_feasibility import check_reservations_feasible, warn_not_pinned
 from headrace.governance.validation.subjects import check_subjects
 from headrace.governance.validation.supply import check_level, check_selectors, pools_reached
+from headrace.governance.validation.topology import check_topology
 
 FACTS_BYTES_MAX = RECORD_BYTES_MAX - 4 * 1024
 """Maximum bytes of the facts of one record; the rest is for their envelope."""
@@ -168,6 +169,7 @@ def _judge(
     check_subjects(before, after, changed, findings, everywhere=vouches)
     check_selectors(before, after, changed, findings)
     check_level(before, changed, findings)
+    check_topology(after, changed, findings)
     shut_out(before, after, changed, findings)
     for name, document, _ in changed:
         if isinstance(document, Policy | Tenant):

@@ -71,6 +71,8 @@ def comparisons(world: World, expect: Expect) -> Iterator[Comparison]:
         yield Comparison(("reasons", name), f"reason of {name}", wanted, _reason_of(world, name))
     for name, wanted in expect.job_pools.items():
         yield Comparison(("job_pools", name), f"pool of {name}", wanted, _pool_of(world, name))
+    for name, wanted in expect.job_nodes.items():
+        yield Comparison(("job_nodes", name), f"nodes of {name}", wanted, _nodes_of(world, name))
     for pool, keys in expect.pools.items():
         for key, amounts in keys.items():
             for what, written in amounts.items():
@@ -111,6 +113,15 @@ def _pool_of(world: World, name: str) -> str:
         return NEVER
     job = world.state.jobs.get(key)
     return next((lease.pool for lease in job.leases.values()), "none") if job is not None else "none"
+
+
+def _nodes_of(world: World, name: str) -> str:
+    key = world.names.get(name)
+    if key is None:
+        return NEVER
+    job = world.state.jobs.get(key)
+    leases = sorted(job.leases.values(), key=lambda lease: lease.rank) if job is not None else []
+    return ", ".join(lease.node for lease in leases) or "none"
 
 
 def _in_pool(state: State, name: str, key: str, what: str) -> str:

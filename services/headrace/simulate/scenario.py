@@ -103,11 +103,12 @@ class Delete(ScenarioPart, frozen=True, kw_only=True):
 
 
 class Expect(ScenarioPart, frozen=True, kw_only=True):
-    """What has to be true at a moment; amounts as in documents."""
+    """What has to be true at a moment; amounts as in documents. `job_nodes`: `n-1, n-2`, the nodes of its replicas, by rank."""
 
     jobs: dict[str, str] = {}
     reasons: dict[str, str] = {}
     job_pools: dict[str, str] = {}
+    job_nodes: dict[str, str] = {}
     pools: dict[str, dict[str, dict[str, str]]] = {}
     policies: dict[str, dict[str, dict[str, str]]] = {}
     preemptions: int | None = None
@@ -324,6 +325,7 @@ EXPECT = Shape(
         "jobs": _STATES,
         "reasons": _WORDS,
         "job_pools": _WORDS,
+        "job_nodes": _WORDS,
         "pools": _AMOUNTS,
         "policies": _AMOUNTS,
         "preemptions": w.whole(),

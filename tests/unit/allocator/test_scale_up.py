@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.allocator.scale_up import ask_for_growth, end_growth, next_growth
 from headrace.contracts import facts as f
@@ -37,6 +38,15 @@ def test_who_waits_asks_for_the_fewest_nodes_in_the_first_pool_that_can_grow():
     one, three, _ = history.admit("ml/one"), history.admit("ml/three"), history.admit("ml/three")
 
     assert asked(history) == [wanted("cloud", 2, one, three)]
+
+
+def test_a_gang_that_requires_a_topology_level_asks_for_no_growth_because_nobody_knows_where_new_nodes_stand():  # R38, R40
+    gang = profile("gang", replicas=2, pools=("cloud",), topology=d.Topology(require="rack"))
+    cloud = replace(CLOUD, topology=("rack",))
+    history = History(policy("ml", profiles=(d.PolicyProfile(name="gang"),)), pools=(HALL, cloud), profiles=(gang,))
+    history.admit("ml/gang")
+
+    assert asked(history) == []
 
 
 def test_no_request_is_made_where_nothing_can_grow():

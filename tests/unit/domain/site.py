@@ -111,11 +111,14 @@ class Site:
         model: str = "H100",
         pool: str = "hall",
         mig: bool = False,
+        **labels: str,
     ) -> None:
         """A node registers; cpus and GiB."""
         devices = tuple(Device(device=f"gpu{number}", model=model, memory=80 * GIB, mig=mig) for number in range(count))
         resources = {"cpu": cpu * CPU_UNITS, "memory": memory * GIB, "at": self.now}
-        self.append_facts(f.NodeRegisteredV1(node=name, labels={"pool": pool}, devices=devices, **resources), by=f"node.{name}")
+        self.append_facts(
+            f.NodeRegisteredV1(node=name, labels={"pool": pool, **labels}, devices=devices, **resources), by=f"node.{name}"
+        )
 
     def admit(
         self, name: str, queue: str = "dev/one", *, tenant: str = "default", user: str = "ann", **fields: object

@@ -15,7 +15,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Pool(_message.Message):
-    __slots__ = ("name", "selector", "capacity", "profile_order", "backfill_for", "keep_for", "nomination_timeout", "allow_overcommit", "access", "dedicated_to", "dedicated", "price", "reserved_price", "burst", "keys", "nodes", "etag", "closed", "sequence", "warnings", "running", "pending")
+    __slots__ = ("name", "selector", "capacity", "profile_order", "backfill_for", "keep_for", "nomination_timeout", "allow_overcommit", "access", "dedicated_to", "dedicated", "topology", "price", "reserved_price", "burst", "keys", "nodes", "etag", "closed", "sequence", "warnings", "running", "pending")
     class SelectorEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class Pool(_message.Message):
     ACCESS_FIELD_NUMBER: _ClassVar[int]
     DEDICATED_TO_FIELD_NUMBER: _ClassVar[int]
     DEDICATED_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     PRICE_FIELD_NUMBER: _ClassVar[int]
     RESERVED_PRICE_FIELD_NUMBER: _ClassVar[int]
     BURST_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +78,7 @@ class Pool(_message.Message):
     access: Access
     dedicated_to: Owner
     dedicated: _containers.RepeatedCompositeFieldContainer[Dedication]
+    topology: _containers.RepeatedScalarFieldContainer[str]
     price: _containers.ScalarMap[str, str]
     reserved_price: _containers.ScalarMap[str, str]
     burst: Burst
@@ -88,7 +90,7 @@ class Pool(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     running: int
     pending: int
-    def __init__(self, name: _Optional[str] = ..., selector: _Optional[_Mapping[str, str]] = ..., capacity: _Optional[_Mapping[str, str]] = ..., profile_order: _Optional[_Iterable[str]] = ..., backfill_for: _Optional[str] = ..., keep_for: _Optional[str] = ..., nomination_timeout: _Optional[str] = ..., allow_overcommit: _Optional[bool] = ..., access: _Optional[_Union[Access, _Mapping]] = ..., dedicated_to: _Optional[_Union[Owner, _Mapping]] = ..., dedicated: _Optional[_Iterable[_Union[Dedication, _Mapping]]] = ..., price: _Optional[_Mapping[str, str]] = ..., reserved_price: _Optional[_Mapping[str, str]] = ..., burst: _Optional[_Union[Burst, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[PoolKey, _Mapping]]] = ..., nodes: _Optional[int] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., running: _Optional[int] = ..., pending: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., selector: _Optional[_Mapping[str, str]] = ..., capacity: _Optional[_Mapping[str, str]] = ..., profile_order: _Optional[_Iterable[str]] = ..., backfill_for: _Optional[str] = ..., keep_for: _Optional[str] = ..., nomination_timeout: _Optional[str] = ..., allow_overcommit: _Optional[bool] = ..., access: _Optional[_Union[Access, _Mapping]] = ..., dedicated_to: _Optional[_Union[Owner, _Mapping]] = ..., dedicated: _Optional[_Iterable[_Union[Dedication, _Mapping]]] = ..., topology: _Optional[_Iterable[str]] = ..., price: _Optional[_Mapping[str, str]] = ..., reserved_price: _Optional[_Mapping[str, str]] = ..., burst: _Optional[_Union[Burst, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[PoolKey, _Mapping]]] = ..., nodes: _Optional[int] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., running: _Optional[int] = ..., pending: _Optional[int] = ...) -> None: ...
 
 class Access(_message.Message):
     __slots__ = ("allow", "deny")

@@ -12,7 +12,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Profile(_message.Message):
-    __slots__ = ("name", "request", "replicas", "gpu_models", "mig", "isolation", "pools", "reclaim_before_spill", "policy_order", "etag", "closed", "sequence", "warnings", "default_time_limit", "max_time_limit", "spot")
+    __slots__ = ("name", "request", "replicas", "gpu_models", "mig", "isolation", "pools", "reclaim_before_spill", "policy_order", "etag", "closed", "sequence", "warnings", "default_time_limit", "max_time_limit", "spot", "topology")
     class RequestEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +36,7 @@ class Profile(_message.Message):
     DEFAULT_TIME_LIMIT_FIELD_NUMBER: _ClassVar[int]
     MAX_TIME_LIMIT_FIELD_NUMBER: _ClassVar[int]
     SPOT_FIELD_NUMBER: _ClassVar[int]
+    TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
     name: str
     request: _containers.ScalarMap[str, str]
     replicas: int
@@ -52,7 +53,16 @@ class Profile(_message.Message):
     default_time_limit: str
     max_time_limit: str
     spot: bool
-    def __init__(self, name: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ..., replicas: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., mig: _Optional[str] = ..., isolation: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., reclaim_before_spill: _Optional[bool] = ..., policy_order: _Optional[_Iterable[str]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., default_time_limit: _Optional[str] = ..., max_time_limit: _Optional[str] = ..., spot: _Optional[bool] = ...) -> None: ...
+    topology: Topology
+    def __init__(self, name: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ..., replicas: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., mig: _Optional[str] = ..., isolation: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., reclaim_before_spill: _Optional[bool] = ..., policy_order: _Optional[_Iterable[str]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., default_time_limit: _Optional[str] = ..., max_time_limit: _Optional[str] = ..., spot: _Optional[bool] = ..., topology: _Optional[_Union[Topology, _Mapping]] = ...) -> None: ...
+
+class Topology(_message.Message):
+    __slots__ = ("require", "prefer")
+    REQUIRE_FIELD_NUMBER: _ClassVar[int]
+    PREFER_FIELD_NUMBER: _ClassVar[int]
+    require: str
+    prefer: str
+    def __init__(self, require: _Optional[str] = ..., prefer: _Optional[str] = ...) -> None: ...
 
 class ListProfilesRequest(_message.Message):
     __slots__ = ("parent", "page_size", "page_token", "filter", "min_sequence")

@@ -201,6 +201,7 @@ class Pool(Document, frozen=True, kw_only=True):
     """Named physical supply. `selector` picks nodes by label; `capacity` sets maximums and custom keys (R5, R6).
 
     `keep_for`: how long units are kept for a job behind leases with an unknown end (R16).
+    `topology`: the labels that say where a node stands, from the widest to the narrowest (R40).
     `price`: per hour of each key (a GPU, a core, a GiB); `reserved_price`: inside a reservation, if it differs.
     """
 
@@ -215,16 +216,28 @@ class Pool(Document, frozen=True, kw_only=True):
     access: Access = Access()
     dedicated_to: Owner | None = None
     dedicated: tuple[Dedication, ...] = ()
+    topology: tuple[str, ...] = ()
     price: dict[str, str] = {}
     reserved_price: dict[str, str] = {}
     burst: Burst | None = None
+
+
+class Topology(Document, frozen=True, kw_only=True):
+    """Where the replicas of a gang stand to each other (R40); both are labels in the `topology` of the profile's pools.
+
+    `require`: all of them on nodes with one value of this label; without room there the gang waits. `prefer`: the label with which the
+    search begins, and goes on with wider ones; empty: with `require` alone.
+    """
+
+    require: str = ""
+    prefer: str = ""
 
 
 class Profile(Document, frozen=True, kw_only=True):
     """What one replica takes, the number of replicas, and the pools it may use, in order of preference.
 
     `tenant` is empty for a profile of the provider, which every tenant may use. Time limits in microseconds (R33). `spot`: its jobs may run
-    on spot instances even if they are not preemptible.
+    on spot instances even if they are not preemptible. `topology`: where the replicas of a gang stand (R40).
     """
 
     tenant: str = ""
@@ -240,6 +253,7 @@ class Profile(Document, frozen=True, kw_only=True):
     default_time_limit: int | None = None
     max_time_limit: int | None = None
     spot: bool = False
+    topology: Topology | None = None
 
 
 class PolicyProfile(Document, frozen=True, kw_only=True):

@@ -55,6 +55,8 @@ def _check_scope(scope: d.Scope | d.Share | d.Policy) -> Iterator[Complaint]:
 def _check_profile(profile: d.Profile) -> Iterator[Complaint]:
     yield from _check_time_limits(profile)
     gpu = profile.request.get(GPU, 0)
+    if profile.topology is not None and profile.replicas == 1:
+        yield ("topology",), "one replica stands on one node anyway; write replicas: 2 or more, or leave topology out (R40)"
     if profile.mig and gpu:
         yield ("mig",), "mig takes the place of gpu; leave one of the two out"
     if profile.mig and not charge(profile.mig):
@@ -125,6 +127,13 @@ def _check_window(window: d.Window) -> Iterator[Complaint]:
 def _check_per_user(per_user: d.PerUser) -> Iterator[Complaint]:
     if per_user == d.PerUser():
         yield (), "write what each user may have, such as {limit: {gpu: 8, job: 20}, max_pending: 100}"
+
+
+def _check_topology(topology: d.Topology) -> Iterator[Complaint]:
+    if topology == d.Topology():
+        yield (), "write require, prefer or both, such as {require: example.com/rack}"
+    elif topology.require == topology.prefer:
+        yield ("prefer",), f"{topology.prefer} is required already; prefer a narrower level, or leave prefer out"
 
 
 def _check_time_limits(limits: d.Profile | d.Policy) -> Iterator[Complaint]:
@@ -246,6 +255,7 @@ POOL = Shape(
         "access": Shape(d.Access, {"allow": w.PATHS, "deny": w.PATHS}),
         "dedicated_to": OWNER,
         "dedicated": Several(Shape(d.Dedication, {"selector": w.LABELS, "to": OWNER})),
+        "topology": Several(w.LABEL),
         "price": w.PRICES,
         "reserved_price": w.PRICES,
         "burst": BURST,
@@ -266,6 +276,7 @@ PROFILE = Shape(
         "pools": Several(w.TOKEN, least=1),
         "reclaim_before_spill": w.FLAG,
         "spot": w.FLAG,
+        "topology": Shape(d.Topology, {"require": w.LABEL, "prefer": w.LABEL}, check=_check_topology),
         "policy_order": w.PATHS,
         **_TIME_LIMITS,
     },

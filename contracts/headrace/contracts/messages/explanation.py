@@ -43,9 +43,9 @@ class KeyNeed(Value, frozen=True, kw_only=True):
 class PoolNeed(Value, frozen=True, kw_only=True):
     """One pool of a waiting job's order, and the reason why it cannot start there; `reason` is empty if it can.
 
-    `fit`: `yes`; `sum` (too little of a key is free), `node` (not on one node), `device` (not on one device). `scope` is the tenant or
-    policy
-    whose limit prevents it, if one does. `unusable`: what is not free for it although not held by a job, and why.
+    `fit`: `yes`; `sum` (too little of a key is free), `node` (not on one node), `device` (not on one device), `domain` (not
+    in one topology domain, R40). `scope` is the tenant or policy whose limit prevents it, if one does. `unusable`: what is not free for it
+    although not held by a job, and why.
     """
 
     pool: str

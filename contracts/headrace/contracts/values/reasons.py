@@ -87,7 +87,7 @@ WAIT_SENTENCES: dict[WaitReason, str] = {
     WaitReason.BEHIND_HIGHER_RANK: "a job that ranks higher goes first",
     WaitReason.NO_HEALTHY_NODE: "no healthy node of the pool could take it",
     WaitReason.WAITING_FOR_CAPACITY: "the pool is growing",
-    WaitReason.FRAGMENTED: "enough is free in total, but on no single node or device",
+    WaitReason.FRAGMENTED: "enough is free in total, but not together on a node, a device or in a topology domain",
     WaitReason.WOULD_EXCEED_RESERVATION: "taking back borrowed units would help, but it is beyond its reservation",
     WaitReason.NO_FREE_CAPACITY: "not enough is free",
 }

@@ -102,7 +102,9 @@ def _pool(need: PoolNeed) -> tuple[object, ...]:
     asks, free, missing = (
         {key.key: getattr(key, what) for key in need.keys if getattr(key, what)} for what in ("asked", "free", "missing")
     )
-    fits = {"yes": "yes", "sum": "no", "node": "on no node", "device": "on no device"}.get(need.fit, need.fit)
+    fits = {"yes": "yes", "sum": "no", "node": "on no node", "device": "on no device", "domain": "not together"}.get(
+        need.fit, need.fit
+    )
     return need.pool, need.reason, fits, amounts(asks), amounts(free) or "nothing", amounts(missing), need.scope
 
 

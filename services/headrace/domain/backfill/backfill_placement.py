@@ -21,6 +21,7 @@ from headrace.domain.model.jobs import JobRecord
 from headrace.domain.placement.placement import may_hold
 from headrace.domain.state.capacity import held_by
 from headrace.domain.state.job_deadlines import limit_of, walking
+from headrace.domain.state.topology import required_domains
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -95,18 +96,41 @@ def awaited_places(state: State, job: JobRecord, pool: PoolState, on: Occupancy 
 
 
 def soonest_places(state: State | None, job: JobRecord, pool: PoolState, on: Occupancy) -> tuple[Place, ...] | None:
-    """The places on nodes; the pool's ceilings are not looked at. `state`: None if others are on the nodes than its leases say."""
-    request, nodes = job.request, _Best(state, job, pool, on)
+    """The places on nodes; the pool's ceilings are not looked at. `state`: None if others are on the nodes than its leases say.
+
+    Of a gang that requires it all are in one topology domain: the one with the fewest units to wait for, then the earliest end, then by
+    path (R40).
+    """
+    domains = required_domains(pool, job.request)
+    if domains is None:
+        found = _soonest(state, job, pool, on)
+        return None if found is None else found[1]
+    best: tuple[Wait, tuple[Place, ...]] | None = None
+    for domain in domains:
+        found = _soonest(state, job, pool, on, frozenset(domain.nodes))
+        if found is not None and (best is None or found[0] < best[0]):
+            best = found
+    return None if best is None else best[1]
+
+
+def _soonest(
+    state: State | None, job: JobRecord, pool: PoolState, on: Occupancy, among: frozenset[str] | None = None
+) -> tuple[Wait, tuple[Place, ...]] | None:
+    """The places, on any nodes or `among` these, and what they wait for together; None if there are not enough."""
+    request, nodes = job.request, _Best(state, job, pool, on, among)
     places: list[Place] = []
+    units, last = 0, 0
     while len(places) < request.replicas:
         best = nodes.take()
         if best is None:
             return None
         name, prospect = best
+        wait = prospect.wait or (0, 0)
+        units, last = units + wait[0], max(last, wait[1])
         amounts = request.lease_amounts(len(places))
         places.append(Place(node=name, devices=prospect.take(amounts.get(GPU, 0)), amounts=amounts))
         nodes.add(name, prospect)
-    return tuple(places)
+    return (units, last), tuple(places)
 
 
 def _surely_fits_ceilings(pool: PoolState, job: JobRecord) -> bool:
@@ -122,12 +146,15 @@ def _surely_fits_ceilings(pool: PoolState, job: JobRecord) -> bool:
 class _Best:
     """The nodes that make the job wait least; only nodes that might are examined."""
 
-    def __init__(self, state: State | None, job: JobRecord, pool: PoolState, on: Occupancy) -> None:
+    def __init__(
+        self, state: State | None, job: JobRecord, pool: PoolState, on: Occupancy, among: frozenset[str] | None
+    ) -> None:
         self._job = job
         self._pool = pool
         self._on = on
         self._seen: list[tuple[Wait, str, _Prospect]] = []
-        self._others = offers(state, pool, job.request.shape)
+        others = offers(state, pool, job.request.shape)
+        self._others = others if among is None else (offer for offer in others if offer[1] in among)
         self._next = next(self._others, None)
 
     def take(self) -> tuple[str, _Prospect] | None:

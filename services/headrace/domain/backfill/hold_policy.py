@@ -23,6 +23,7 @@ from headrace.domain.queueing.fairness_sides import lends_as, share_side, side_b
 from headrace.domain.queueing.gates import may_borrow, must_borrow
 from headrace.domain.queueing.ranking import may_hold_inside
 from headrace.domain.state.quota import is_above, policy_side
+from headrace.domain.state.topology import stand_together
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Pool
@@ -109,6 +110,8 @@ def places_to_keep(
 def is_still_kept(state: State, hold: Hold, now: int, on: Occupancy = occupants) -> bool:
     """Whether the kept places are to be had, and time is not up for what nothing is known to end of."""
     pool, job = state.pools[hold.pool], hold.job
+    if not stand_together(pool, job.request, {place.node for place in hold.places}):
+        return False
     if not state.terms.amended or turn_of(pool.document, job.pending_since, now).keeps:
         return still_awaited(pool, hold.places, on)
     return surely_awaited(job, pool, hold.places, takes_of(state, job, pool), on)

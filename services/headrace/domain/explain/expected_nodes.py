@@ -67,7 +67,7 @@ class ExpectedNodes:
         for name, before in open_to:
             pool = self._pools[name]
             burst = pool.document.burst
-            if burst is None or not may_hold(burst.node, request.shape):
+            if burst is None or request.required or not may_hold(burst.node, request.shape):
                 continue
             if name in self._coming:
                 return

@@ -13,6 +13,7 @@ from headrace.contracts.values.amounts import JOB, add_to, gpus_first, times
 from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.backfill.holds import fits_now
 from headrace.domain.explain.availability import stocks_for, sums_fit
+from headrace.domain.explain.topology_reasons import replicas_per_node
 from headrace.domain.explain.wait_reasons import wait_in
 from headrace.domain.model.census import HARDWARE
 from headrace.domain.placement.placement import may_hold, pick_now
@@ -97,12 +98,20 @@ def _fit(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
         return "yes"
     if not sums_fit(state, job, pool):
         return "sum"
+    if job.request.required and _fits_apart(state, job, pool, now):
+        return "domain"
     shape = job.request.shape
     nodes = [node for node in pool.nodes.values() if may_hold(pool, node, job)]
     if shape.whole != 1 and not (shape.fraction or shape.mig):
         return "node"
     found = any(pick_now(pool, node, job.request) for node in nodes)
     return "node" if found else "device"
+
+
+def _fits_apart(state: State, job: JobRecord, pool: PoolState, now: int) -> bool:
+    """Whether all replicas of a gang that requires a topology domain have room, but in different ones."""
+    counts = replicas_per_node(state, job, pool, now)
+    return sum(counts.values()) >= job.request.replicas
 
 
 def waiters(state: State, job: JobRecord, pool: PoolState) -> tuple[tuple[Waiter, ...], int]:

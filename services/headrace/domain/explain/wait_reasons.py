@@ -17,6 +17,7 @@ from headrace.contracts.values.durations import format_time
 from headrace.contracts.values.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain.backfill.holds import fits_now, fits_without_holds, holds_before, rank_in_line
 from headrace.domain.explain.availability import away_from, free_for, sums_fit
+from headrace.domain.explain.topology_reasons import where_it_fails
 from headrace.domain.explain.user_shares import held_by_others
 from headrace.domain.indexes.pending import group_key
 from headrace.domain.model.jobs import JobRecord
@@ -233,9 +234,8 @@ def _at_limit(case: WaitCase, kind: str) -> Grounds | None:
     if short is None:
         return None
     if short.scope.kind == "user":
-        return Grounds(
-            numbers_of(short, "limit") + held_by_others(case.job, short.key), _own_holders(case.job, short.key, case.job.user)
-        )
+        numbers = numbers_of(short, "limit") + held_by_others(case.job, short.key)
+        return Grounds(numbers, _own_holders(case.job, short.key, case.job.user))
     return Grounds(numbers_of(short, "limit"), _own_holders(case.job, short.key))
 
 
@@ -351,15 +351,15 @@ def _is_kept_away(case: WaitCase) -> bool:
 
 
 def _waiting_for_capacity(case: WaitCase) -> Grounds | None:
-    pools = () if case.fits_now else pools_of(case.state, case.job)
+    pools = () if case.fits_now or case.job.request.required else pools_of(case.state, case.job)
     return _grounds(growing_for(case.state, pools, case.job.request.shape))
 
 
 def _fragmented(case: WaitCase) -> Grounds | None:
-    """The sums fit, no device or node does (R3)."""
+    """The sums fit, no device, node (R3) or topology domain (R40) does."""
     if case.fits_now or not sums_fit(case.state, case.job, case.pool):
         return None
-    return Grounds(f"{case.asks}; {case.free}")
+    return Grounds(where_it_fails(case.state, case.job, case.pool, case.now) or f"{case.asks}; {case.free}")
 
 
 def _would_exceed_reservation(case: WaitCase) -> Grounds | None:

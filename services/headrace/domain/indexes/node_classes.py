@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.isolation import UNPROVED, Ranks
-from headrace.contracts.values.mig import idle_of, open_starts, placements_lost
+from headrace.contracts.values.mig import idle_of, more_of, open_starts, placements_lost
 from headrace.domain.indexes.expected_use import Site
 from headrace.domain.indexes.fragmentation import OpenCapacity
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from headrace.domain.indexes.fragmentation import Fragmentation
     from headrace.domain.indexes.slice_packing import SliceMix
     from headrace.domain.model.requests import Shape
+
+MANY = 1_000_000
+"""Replicas where nothing bounds them."""
 
 CPU_WEIGHT, GPU_WEIGHT = 126, 16
 """What a millicore and a unit of GPU count in a node's free amount (R20): cpu / 128 cores + gpu / 8 GPUs, times 16,128,000."""
@@ -151,6 +154,19 @@ class NodeClass:
         if shape.fraction and (not key.opens or key.opens[-1] < shape.fraction):
             return False
         return self.suits(shape)
+
+    def replicas(self, shape: Shape) -> int:
+        """How many replicas of a shape that fits go to one node of this class, where the shape asks for anything of a node."""
+        key, counts = self.key, []
+        if shape.whole:
+            counts.append(self.whole // shape.whole)
+        elif shape.fraction:
+            counts.append(sum(units // shape.fraction for units in key.opens))
+        elif shape.mig:
+            counts.append(sum(more_of(family, layout, shape.mig) for family, layout in key.mig))
+        counts += [key.cpu // shape.cpu] if shape.cpu else []
+        counts += [key.memory // shape.memory] if shape.memory else []
+        return min(counts, default=MANY)
 
     def suits(self, shape: Shape) -> bool:
         """Whether it might, by GPU model, isolation, and whether containers run there and its provider may take it back."""

@@ -18,7 +18,7 @@ from headrace.domain.indexes.shape_buckets import Seat, Section
 from headrace.domain.model.dedication import COMMON, owner_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from headrace.contracts.documents.model import Pool
     from headrace.contracts.values.amounts import Amounts
@@ -192,6 +192,34 @@ class NodeIndex:
             return None if best is None else best[1]
         found = [best for section in self._steered(shape, sections) if (best := section.best(number)) is not None]
         return min(found)[1] if found else None
+
+    def replicas(self, shape: Shape, owners: Collection[str] = (COMMON,)) -> dict[str, int]:
+        """How many replicas each node takes now, of those that take one; nodes of these owners only (R21)."""
+        number, found = self.number(shape), {}
+        if self._touched or self._moved:
+            self._refresh()
+        for section in self._sections.values():
+            if section.feasible >> number & 1 and section.tag.owner in owners:
+                for group in section.classes():
+                    if group.mask >> number & 1:
+                        found.update(dict.fromkeys(group.names, group.replicas(shape)))
+        return found
+
+    def find_among(self, shape: Shape, owners: Sequence[str], names: Iterable[str]) -> str | None:
+        """As `find`, on these nodes alone."""
+        number = self.number(shape)
+        if self._touched or self._moved:
+            self._refresh()
+        seats = [seat for name in names if (seat := self._seats.get(name)) is not None]
+        groups = [(seat, group) for seat in seats if (group := seat.group) is not None and group.mask >> number & 1]
+        for owner in owners:
+            mine = [(seat, group) for seat, group in groups if group.tag.owner == owner]
+            if mine:
+                steered = set(self._steered(shape, list(dict.fromkeys(seat.section for seat, _ in mine))))
+                return min(
+                    (group.rating(number, shape, self._mix), seat.name) for seat, group in mine if seat.section in steered
+                )[1]
+        return None
 
     def _steered(self, shape: Shape, sections: list[Section]) -> list[Section]:
         """Of the sections that take the shape now, those it should go to."""

@@ -10,7 +10,7 @@ from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, 
 from headrace.contracts.values.isolation import rank
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents.model import Profile
+    from headrace.contracts.documents.model import Profile, Topology
     from headrace.contracts.values.amounts import Amounts
     from headrace.contracts.values.isolation import Ranks
 
@@ -61,7 +61,7 @@ class Shape(NamedTuple):
 class Request:
     """`amounts` is one replica's; `total` that of all replicas and the one `job` that every job takes (R2).
 
-    Of a slice `gpu` is the charge (R4).
+    Of a slice `gpu` is the charge (R4). `topology`: how the replicas of a gang stand (R40); None: anywhere.
     """
 
     amounts: Amounts
@@ -69,6 +69,12 @@ class Request:
     shape: Shape
     total: Amounts
     order: int
+    topology: Topology | None = None
+
+    @property
+    def required(self) -> str:
+        """The topology level in which one domain has to hold all replicas; empty: they may stand anywhere."""
+        return self.topology.require if self.topology is not None else ""
 
     @property
     def sums(self) -> Amounts:
@@ -90,13 +96,15 @@ def intern_request(
     contained: bool = False,
     steady: bool = False,
 ) -> Request:
-    """The one `Request` for these amounts, replicas, models, slice, isolation and way to run; `known` is the state's table of them."""
-    models, least = _models(profile), _least(profile)
-    key = (tuple(sorted(amounts.items())), replicas, models, mig, least, contained, steady)
+    """The one `Request` for these amounts, replicas, models, slice, isolation, topology and way to run; `known`: the state's table."""
+    models, least, topology = _models(profile), _least(profile), _topology(profile, replicas)
+    key: tuple[object, ...] = (tuple(sorted(amounts.items())), replicas, models, mig, least, contained, steady)
+    if topology is not None:
+        key = (*key, topology)
     request = known.get(key)
     if request is None:
         shape = _shape(amounts, models, mig, least, contained=contained, steady=steady)
-        request = known[key] = _make(dict(key[0]), replicas, shape, len(known))
+        request = known[key] = _make(dict(sorted(amounts.items())), replicas, shape, len(known), topology)
     return request
 
 
@@ -111,7 +119,7 @@ def make_request(
 ) -> Request:
     """The same for one who only asks about it, and must leave the state alone: equal to no other, of no order."""
     shape = _shape(amounts, _models(profile), mig, _least(profile), contained=contained, steady=steady)
-    return _make(amounts, replicas, shape, -1)
+    return _make(amounts, replicas, shape, -1, _topology(profile, replicas))
 
 
 def is_steady(profile: Profile | None, level: int, *, preemptible: bool) -> bool:
@@ -131,13 +139,18 @@ def _least(profile: Profile | None) -> int:
     return rank(profile.isolation) if profile else 0
 
 
+def _topology(profile: Profile | None, replicas: int) -> Topology | None:
+    """How the replicas of a gang stand; one replica stands on one node, wherever that is."""
+    return profile.topology if profile is not None and replicas > 1 else None
+
+
 def _shape(amounts: Amounts, models: tuple[str, ...], mig: str, least: int, *, contained: bool, steady: bool) -> Shape:
     gpu = 0 if mig else amounts.get(GPU, 0)
     whole, fraction = (gpu // GPU_UNITS, 0) if gpu >= GPU_UNITS else (0, gpu)
     return Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models, mig, least, contained, steady)
 
 
-def _make(amounts: Amounts, replicas: int, shape: Shape, order: int) -> Request:
+def _make(amounts: Amounts, replicas: int, shape: Shape, order: int, topology: Topology | None) -> Request:
     total = times(amounts, replicas)
     total[JOB] = 1
-    return Request(amounts, replicas, shape, total, order)
+    return Request(amounts, replicas, shape, total, order, topology)

@@ -10,7 +10,9 @@ from headrace.contracts.values.amounts import CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.values.mig import best_start, family_of, most_of, placements_lost
 from headrace.domain.model.dedication import may_use, owner_of_new, reach_in
 from headrace.domain.model.devices import change
+from headrace.domain.model.topology import fullest
 from headrace.domain.state.supply import census_of, new_nodes
+from headrace.domain.state.topology import domains_by_fit, topology_of
 from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
@@ -59,10 +61,30 @@ def _find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, 
     if request.replicas == 1:
         place = _find_place(state, pool, request, 0, owners)
         return None if place is None else (place,)
-    places: list[Place] = []
+    if request.topology is not None:
+        places = _find_together(state, job, pool, owners)
+        if places is not None or request.required:
+            return places
+    return _find_all(state, job, pool, owners)
+
+
+def _find_together(state: State, job: JobRecord, pool: PoolState, owners: Sequence[str]) -> tuple[Place, ...] | None:
+    """Places in one topology domain (R40)."""
+    for domain in domains_by_fit(pool, job.request, pool.index.replicas(job.request.shape, owners)):
+        places = _find_all(state, job, pool, owners, domain.nodes)
+        if places is not None:
+            return places
+    return None
+
+
+def _find_all(
+    state: State, job: JobRecord, pool: PoolState, owners: Sequence[str], among: Sequence[str] | None = None
+) -> tuple[Place, ...] | None:
+    """Places for a gang, on any nodes of the pool, or `among` these."""
+    request, places = job.request, list[Place]()
     with Trial(state) as trial:
         for rank in range(request.replicas):
-            place = _find_place(state, pool, request, rank, owners)
+            place = _find_place(state, pool, request, rank, owners, among)
             if place is None:
                 break
             trial.take(job, pool, place)
@@ -70,8 +92,11 @@ def _find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, 
     return tuple(places) if len(places) == request.replicas else None
 
 
-def _find_place(state: State, pool: PoolState, request: Request, rank: int, owners: Sequence[str]) -> Place | None:
-    name = pool.index.find(request.shape, owners)
+def _find_place(
+    state: State, pool: PoolState, request: Request, rank: int, owners: Sequence[str], among: Sequence[str] | None = None
+) -> Place | None:
+    index, asked = pool.index, request.shape
+    name = index.find(asked, owners) if among is None else index.find_among(asked, owners, among)
     if name is None:
         return None
     node = state.nodes[name]
@@ -174,6 +199,17 @@ def replicas_if_empty(pool: PoolState, shape: Shape, policy: tuple[str, str]) ->
     """How many replicas the known nodes that a policy may use could hold if all of them were empty (R13, R21)."""
     kinds = census_of(pool).of(policy)
     return sum(count * _replicas_on_empty(kind, shape) for kind, count in kinds) + _replicas_on_new(pool, shape, policy)
+
+
+def replicas_together_if_empty(pool: PoolState, request: Request, policy: tuple[str, str]) -> int:
+    """The same of the one topology domain, of the level that the request requires, that could hold most (R40).
+
+    Where a node will stand that the pool may still create is not known.
+    """
+    census, level = census_of(pool), request.required
+    kinds = {kind: _replicas_on_empty(kind, request.shape) for kind, _ in census.of(policy)}
+    counts = {name: kinds[brought.kind] for name, brought in census.nodes.items() if brought.kind in kinds}
+    return fullest(topology_of(pool).counted(level, counts))[0]
 
 
 def _replicas_on_empty(kind: NodeKind, shape: Shape) -> int:

@@ -13,13 +13,14 @@ beginning the cheapest replicas are chosen one after the other, and where legali
 from __future__ import annotations
 
 import heapq
-from itertools import chain, islice
+from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.contracts.values.amounts import GPU
 from headrace.domain.placement.placement import may_hold
 from headrace.domain.placement.placement_after_preemption import PlacementAfterPreemption, accounts_of, leaving_anyway
+from headrace.domain.preemption.hopeless import is_hopeless
 from headrace.domain.preemption.legality import Taken
 from headrace.domain.state.supply import sums_bind
 
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from headrace.contracts.facts.fact import Place
-    from headrace.contracts.values.amounts import Amounts
-    from headrace.domain.model.jobs import JobRecord, Scope
+    from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.preemption.eligibility import VictimGroup
     from headrace.domain.preemption.victim_candidates import VictimCandidate, VictimCandidates
@@ -43,6 +43,16 @@ DROPS_AMONG = 256  # in a prefix no longer than this, the first candidates are d
 _job_of, _job_and_site_of = attrgetter("job"), attrgetter("job", "site")
 
 
+class Candidates(Protocol):
+    """Possible victims in R25's order. `drawn`: those that have been looked at."""
+
+    drawn: list[VictimCandidate]
+
+    def __iter__(self) -> Iterator[VictimCandidate]: ...
+
+    def all(self) -> Sequence[VictimCandidate]: ...
+
+
 class VictimSet(NamedTuple):
     """Who is taken, in the order in which they are, and where the preemptor goes."""
 
@@ -51,9 +61,9 @@ class VictimSet(NamedTuple):
 
 
 class SearchContext:
-    """What a search stands on: the preemptor, the pool, by which cause, and how much may still be looked at."""
+    """What a search stands on: the preemptor, the pool, `among` which nodes, by which cause, and how much may still be looked at."""
 
-    __slots__ = ("_anyway", "accounts", "cause", "effort_left", "job", "pool", "state")
+    __slots__ = ("_anyway", "accounts", "among", "cause", "effort_left", "job", "pool", "state")
 
     def __init__(self, state: State, job: JobRecord, pool: PoolState, cause: str) -> None:
         self.state = state
@@ -61,6 +71,7 @@ class SearchContext:
         self.pool = pool
         self.cause = cause
         self.effort_left = EFFORT_MAX
+        self.among: Collection[str] | None = None
         self._anyway = leaving_anyway(state, pool)
         self.accounts = accounts_of(state, job, pool, chain.from_iterable(self._anyway.values()))
 
@@ -79,8 +90,10 @@ class SearchContext:
         return is_of_gpus and not (lacks and sums_bind(self.pool))
 
     def usable(self) -> list[NodeState]:
-        """Nodes on which the job may be placed."""
-        return [node for node in self.pool.nodes.values() if may_hold(self.pool, node, self.job)]
+        """Nodes on which the job may be placed, `among` those that are searched now."""
+        nodes = self.pool.nodes
+        there = nodes.values() if self.among is None else [nodes[name] for name in self.among]
+        return [node for node in there if may_hold(self.pool, node, self.job)]
 
     def places(self, gone: Iterable[JobRecord], nodes: Iterable[NodeState]) -> tuple[Place, ...] | None:
         """Where the preemptor would go on these nodes without the jobs in `gone`; None: its replicas do not all fit."""
@@ -94,7 +107,7 @@ class SearchContext:
 
 def find(context: SearchContext, eligible: VictimCandidates) -> VictimSet | None:
     """Jobs that have to yield; None if none are found, for certain only while effort is left."""
-    if _is_hopeless(context, eligible):
+    if is_hopeless(context.accounts, eligible):
         return None
     if not context.is_of_nodes():
         return best_choice(context, eligible) or any_set(context, eligible.all(), context.usable())
@@ -109,39 +122,6 @@ def find(context: SearchContext, eligible: VictimCandidates) -> VictimSet | None
         if found is not None:
             return found
     return None
-
-
-def _is_hopeless(context: SearchContext, eligible: VictimCandidates) -> bool:
-    """Whether all sides together may not lose as much of some key as an account lacks. Looks at sides, not at jobs.
-
-    A side may lose what it has above its reservation, less one unit, and then one job more. As soon as those drawn so far may lose
-    enough, no other job is examined.
-    """
-    most: dict[tuple[Scope, ...], Amounts] = {}
-    seen = 0
-    while True:
-        for kind in islice(eligible.kinds, seen, None):
-            if len(kind.keys) > 1:
-                return False  # it may be above on one key and lose any amount of another
-            (key,) = kind.keys
-            above = min(scope.use.get(key, 0) - (scope.reservation or {}).get(key, 0) for scope in kind.side)
-            lose = most.setdefault(kind.side, {})
-            lose[key] = max(lose.get(key, 0), above - 1 + kind.held[key])
-        seen = len(eligible.kinds)
-        if not _lacks_more(context, most.values()):
-            return False
-        if not eligible.more():
-            return True
-
-
-def _lacks_more(context: SearchContext, most: Collection[Amounts]) -> bool:
-    """Whether an account lacks more of a key than can be lost: at the most this by each side."""
-    return any(
-        amount > sum(lose[key] for lose in most)
-        for account in context.accounts
-        for key, amount in account.lacks.items()
-        if all(key in lose for lose in most)
-    )
 
 
 def best_node(context: SearchContext, eligible: VictimCandidates) -> VictimSet | None:
@@ -164,12 +144,12 @@ def best_node(context: SearchContext, eligible: VictimCandidates) -> VictimSet |
             jobs = {lease.job.key: lease.job for lease in node.leases.values()}
             there = sorted(other for job in jobs.values() if (other := eligible.of(job)) is not None)
             found = _plan_on(context, there, node)
-            if found is not None and (best is None or _merit(found, name) < best[0]):
-                best = (_merit(found, name), found)
+            if found is not None and (best is None or merit(found, name) < best[0]):
+                best = (merit(found, name), found)
     return None if best is None else best[1]
 
 
-def _merit(found: VictimSet, name: str) -> tuple[object, ...]:
+def merit(found: VictimSet, name: str) -> tuple[object, ...]:
     """The smaller the better: worst victim, how many, what they lose, node."""
     taken = found.victims
     return (max(taken), len(taken), sum(candidate.lost for candidate in taken), name)
@@ -225,7 +205,7 @@ def _give_back(chosen: Sequence[VictimCandidate], clearing: PlacementAfterPreemp
     return needed
 
 
-def best_choice(context: SearchContext, eligible: VictimCandidates) -> VictimSet | None:
+def best_choice(context: SearchContext, eligible: Candidates) -> VictimSet | None:
     """For a gang, and for what belongs to no node: a choice of nodes; None if none is found."""
     nodes = {node.name: node for node in context.usable()}
     sweep = context.clearing(nodes.values())

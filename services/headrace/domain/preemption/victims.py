@@ -25,10 +25,12 @@ from headrace.domain.preemption.eligibility import (
     protected_until,
     short_keys,
 )
+from headrace.domain.preemption.search_in_domains import find_in_domains, leaving_suffices
 from headrace.domain.preemption.victim_candidates import VictimCandidates
 from headrace.domain.preemption.victim_search import SearchContext, find
 from headrace.domain.state.capacity import held_by
 from headrace.domain.state.quota import limits_of, over_limit, policy_scope, user_scope
+from headrace.domain.state.topology import required_domains, stand_together
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
@@ -138,9 +140,12 @@ def _search_by(state: State, job: JobRecord, pool: PoolState, cause: str, now: i
     if not eligible.more():
         return NoPlan("nobody here holds borrowed units that would help", *eligible.protected())
     context = SearchContext(state, job, pool, cause)
-    if state.ladders.moments and context.places((), context.usable()) is not None:
+    domains = required_domains(pool, job.request)
+    if state.ladders.moments and (
+        context.places((), context.usable()) is not None if domains is None else leaving_suffices(context, domains)
+    ):
         return NoPlan(LEAVING)
-    found = find(context, eligible)
+    found = find(context, eligible) if domains is None else find_in_domains(context, eligible, domains)
     if found is None:
         given_up = "; not all sets were tried" if context.effort_left <= 0 else ""
         return NoPlan(f"no set of borrowed units, taken together, makes room for it{given_up}", *eligible.protected())
@@ -201,7 +206,8 @@ def _review(state: State, job: JobRecord, pool: PoolState, plan: VictimPlan, now
     context = SearchContext(state, job, pool, plan.cause)
     names = dict.fromkeys(place.node for place in plan.places)
     nodes = [pool.nodes[name] for name in names if name in pool.nodes and may_hold(pool, pool.nodes[name], job)]
-    places = context.places(gone, nodes) if len(nodes) == len(names) else None
+    is_one_place = len(nodes) == len(names) and stand_together(pool, job.request, names)
+    places = context.places(gone, nodes) if is_one_place else None
     if places is None:
         return "it is no longer sufficient"
     return places if context.taken(kinds).is_allowed() else "it is no longer legal"

@@ -12,7 +12,7 @@ from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.isolation import LEVELS
 from headrace.contracts.values.mig import slices_of
 from headrace.contracts.values.reasons import RejectReason
-from headrace.domain.placement.placement import replicas_if_empty
+from headrace.domain.placement.placement import replicas_if_empty, replicas_together_if_empty
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.state.quota import scopes_of, with_reservation
 from headrace.domain.state.supply import capacity_of, is_known
@@ -102,6 +102,13 @@ def _beyond_hardware(pool: PoolState, policy: PolicyState, request: Request) -> 
     possible = replicas_if_empty(pool, request.shape, policy.key) if is_known(pool) else request.replicas
     if possible < request.replicas:
         return Rejection(RejectReason.NO_SUITABLE_NODE, _unsuitable(pool, request, possible))
+    if request.required and is_known(pool):
+        together = replicas_together_if_empty(pool, request, policy.key)
+        if together < request.replicas:
+            what = f"it needs {request.replicas} replicas within one {request.required} (R40)"
+            return Rejection(
+                RejectReason.NO_SUITABLE_NODE, f"{what}, of those in pool {pool.document.name} none holds more than {together}"
+            )
     return None
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.census import Census
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.preemption_state import Search
+    from headrace.domain.model.topology import PoolTopology
 
 
 @dataclass(slots=True, eq=False)
@@ -49,6 +50,7 @@ class PoolState:
     """How the devices in MIG mode here are cut (R4)."""
     governed: frozenset[str] = frozenset()
     census: Census | None = field(default=None, metadata=AID)  # what each of its nodes brings (`supply.recount`)
+    topology: PoolTopology | None = field(default=None, metadata=AID)  # where its nodes stand (R40)
     epoch: int = 0
     openings: int = 0
     """Counts what may make it possible to keep something for a job for which nothing could be kept before (R16)."""

@@ -39,7 +39,7 @@ def recount(pool: PoolState, node: NodeState | None = None) -> None:
         pool.census.count(node)
     else:
         pool.census.forget(node.name)
-    census = census_of(pool)
+    census, pool.topology = census_of(pool), None
     pool.governed = frozenset({GPU, *pool.document.capacity})
     pool.known = _under_ceilings(pool.document, _with_new(pool, dict(census.known)))
     pool.usable = _under_ceilings(pool.document, dict(census.usable))

@@ -88,9 +88,11 @@ def check_level(state: State, changed: Iterable[PlacedDocument], findings: Diagn
         if isinstance(document, Pool) and document.burst is not None and state.terms.level < PROVISIONING:
             for key in _newer_keys(document.burst):
                 findings.error(findings.where(name, f"burst.{key}"), message)
+        if isinstance(document, Pool) and document.topology and state.terms.level < PROVISIONING:
+            findings.error(findings.where(name, "topology"), message)
         if isinstance(document, Profile) and state.terms.level < PROVISIONING:
             spot = ("spot",) if document.spot else ()
-            for key in (*spot, *(key for key in _TIME_LIMITS if getattr(document, key) is not None)):
+            for key in (*spot, *(key for key in (*_TIME_LIMITS, "topology") if getattr(document, key) is not None)):
                 findings.error(findings.where(name, key), message)
         if isinstance(document, Policy) and state.terms.level < PROVISIONING:
             for key in _newer_policy_keys(document):

@@ -295,6 +295,22 @@ polices: []
             'policies[0].windows[0].to: the window never opens; the whole day is from "00:00" to "24:00"',
         ),
         (
+            "profiles: [{name: p, request: {gpu: 1}, pools: [a], topology: {require: rack}}]",
+            "profiles[0].topology: one replica stands on one node anyway; write replicas: 2 or more, or leave topology out (R40)",
+        ),
+        (
+            "profiles: [{name: p, request: {gpu: 1}, replicas: 2, pools: [a], topology: {}}]",
+            "profiles[0].topology: write require, prefer or both, such as {require: example.com/rack}",
+        ),
+        (
+            "profiles: [{name: p, request: {gpu: 1}, replicas: 2, pools: [a], topology: {require: rack, prefer: rack}}]",
+            "profiles[0].topology.prefer: rack is required already; prefer a narrower level, or leave prefer out",
+        ),
+        (
+            "pools: [{name: a, selector: {}, topology: [rack, rack]}]",
+            "pools[0].topology[1]: rack occurs twice in this list, first at [0]",
+        ),
+        (
             "profiles: [{name: p, request: {gpu: 1}, pools: [a], default_time_limit: 2h, max_time_limit: 1h}]",
             "profiles[0].default_time_limit: the default of 2h is above max_time_limit, which is 1h (R33)",
         ),

@@ -40,16 +40,20 @@ def scoped(draw, build, **parts):
     return build(reservation=reservation, limit=draw(limits(reservation)), **{name: draw(part) for name, part in parts.items()})
 
 
+TOPOLOGIES = st.sampled_from([None, d.Topology(require="rack"), d.Topology(require="zone", prefer="x.org/rack")])
+
+
 @st.composite
 def profiles(draw):
     gpu = draw(st.integers(0, 126_000) | st.integers(1, 64).map(lambda whole: whole * 126_000))
     request = {"gpu": gpu, "cpu": draw(st.integers(1, 10**6)), "memory": draw(COUNTS)}
     mig = draw(st.sampled_from(["", "3g.40gb"]))
+    replicas = draw(st.integers(1, 1000))
     return d.Profile(
         tenant=draw(st.just("") | NAMES),
         name=draw(NAMES),
         request={key: value for key, value in request.items() if value and not (mig and key == "gpu")},
-        replicas=draw(st.integers(1, 1000)),
+        replicas=replicas,
         gpu_models=draw(st.lists(MODELS, max_size=2, unique=True).map(tuple)),
         mig=mig,
         isolation=draw(st.sampled_from(["any", "driver", "hardware"])),
@@ -57,6 +61,7 @@ def profiles(draw):
         reclaim_before_spill=draw(st.booleans()),
         spot=draw(st.booleans()),
         policy_order=draw(names()),
+        topology=draw(TOPOLOGIES) if replicas > 1 else None,
     )
 
 
