@@ -18,12 +18,12 @@ FLOOR ?= 90
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-containers test-deploy test-systemd test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-containers test-deploy test-k8s test-k8s-orders test-systemd test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-scale bench-slices bench-storm bench-trace bench-whatif
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) ## make .venv with everything in it, from requirements.lock
 
@@ -54,6 +54,13 @@ test-chart: $(INSTALLED) ## the chart rendered by Helm, held against the schemas
 		.chart/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --requirement deploy/requirements-chart.lock && \
 		cp deploy/requirements-chart.lock .chart/installed; }
 	@HEADRACE=$(abspath $(BIN)/headrace) .chart/bin/pytest -c /dev/null --rootdir . --confcutdir tests/chart -p no:cacheprovider tests/chart
+
+test-k8s: $(INSTALLED) ## the gate bridge against the cluster that KUBECONFIG names, with GPUs that do not exist; changes a node, and changes it back
+	@test -n "$(KUBECONFIG)" || { echo "Set KUBECONFIG to the file of a cluster for tests; without one make test runs them against a model" >&2; exit 1; }
+	@$(BIN)/pytest -o faulthandler_timeout=0 tests/kubernetes/test_over_http.py
+
+test-k8s-orders: $(INSTALLED) ## 10,000 random orders of events around the gate bridge; ORDERS=1000 FIRST=1
+	@HEADRACE_K8S_ORDERS=$(or $(ORDERS),10000) HEADRACE_K8S_FIRST=$(or $(FIRST),1) $(BIN)/pytest -o faulthandler_timeout=0 --numprocesses logical --dist worksteal tests/kubernetes/test_orders.py
 
 test-systemd: $(INSTALLED) ## what deploy/README.md says, typed under a systemd booted in a Podman container; root, ten minutes
 	@$(BIN)/pytest -o faulthandler_timeout=0 tests/deploy/test_systemd.py

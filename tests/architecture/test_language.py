@@ -29,6 +29,7 @@ CLEAN: tuple[str, ...] = (
     "governance/",
     "health/",
     "identity/",
+    "kubernetes/",
     "nats_client/",
     "node_executor/",
     "preemption/",

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from tests.architecture.tree import files, sources
 
-DECIDING = ("domain/", "allocator/", "preemption/", "admission/", "provisioner/decide", "node_executor/core/")
+DECIDING = (
+    "domain/",
+    "allocator/",
+    "preemption/",
+    "admission/",
+    "provisioner/decide",
+    "kubernetes/decide",
+    "node_executor/core/",
+)
 
 
 def mirrored(source: str) -> str:

@@ -80,6 +80,11 @@ SHELLS = (
     "headrace.audit.ledger_writer",  # appends
     "headrace.provisioner.acting",  # calls providers
     "headrace.provisioner.providers",  # are providers
+    "headrace.kubernetes.acting",  # calls the API server
+    "headrace.kubernetes.api",  # is these calls
+    "headrace.kubernetes.ledger_access",  # connects to NATS and the API
+    "headrace.kubernetes.watching",  # follows the API server
+    "headrace.kubernetes.webhook",  # answers it
     "headrace.feed.sealed_text_cache",  # opens sealed texts, which takes a key from the store
 )
 """Modules, and packages with all that is in them, that touch the world. A service's `service` and `__main__` always do."""
@@ -101,6 +106,7 @@ NO_FLOATS = (
     "headrace.allocator",
     "headrace.preemption",
     "headrace.provisioner.decide",
+    "headrace.kubernetes",
     "headrace.contracts.values.amounts",
 )
 

@@ -56,6 +56,11 @@ VARIANTS: dict[str, Document] = {
         "nats": {"storageClass": "fast", "external": {"enabled": True, "annotations": {"a": "b"}}},
         "data": {"storageClass": "fast"},
         "nodes": {"enabled": True, "arguments": ["--cpus", "96"]},
+        "bridge": {
+            "enabled": True,
+            "api": "https://headrace.example",
+            "webhook": {"authority": "Q0E=", "annotations": {"cert-manager.io/inject-ca-from": "gpus/bridge"}},
+        },
     },
 }
 
@@ -83,6 +88,9 @@ def test_a_standby_is_there_only_where_it_is_wanted():
         {"data": {"accessMode": "ReadWriteMany"}},
         {"nodes": {"enabled": "yes"}},
         {"api": {"port": 0}},
+        {"bridge": {"replicas": 0}},
+        {"bridge": {"api": "http://headrace-api:8080"}},
+        {"bridge": {"enabled": True}},
         {"imgae": "x"},
     ],
 )
@@ -101,6 +109,8 @@ def test_no_volume_has_to_be_writable_by_several_nodes():
     assert [claim["accessModes"] for claim in claims] == [["ReadWriteOnce"]] * 2
     for name, one in named(documents, "Deployment").items():
         pod = one["spec"]["template"]
+        if name == "headrace-bridge":
+            continue
         shares = any("persistentVolumeClaim" in volume for volume in pod["spec"]["volumes"])
         together = pod["spec"]["affinity"].get("podAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", [])
         assert shares == bool(together) == ("headrace.dev/data" in pod["metadata"]["labels"]), name
@@ -199,3 +209,33 @@ def test_the_loop_of_an_executor_starts_it_again_and_ends_with_its_pod(tmp_path)
     assert loop.wait(10) in (0, 143)
     line = "the-token node run --name gpu01 --data=/var/lib/headrace-node --labels=site=hq"
     assert starts.read_text().splitlines() == [line] * 2
+
+
+def test_the_bridge_is_there_only_where_it_is_enabled_and_asks_for_a_few_rights():
+    assert named(rendered(), "ClusterRole") == named(rendered(), "MutatingWebhookConfiguration") == {}
+    documents = rendered(**VARIANTS["everything"])
+    (role,) = named(documents, "ClusterRole").values()
+    rights = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+    watched = {(kind, verb) for kind in ("nodes", "pods") for verb in ("get", "list", "watch")}
+    changed = {
+        ("pods", "patch"),
+        ("pods", "delete"),
+        ("pods/status", "patch"),
+        ("pods/eviction", "create"),
+        ("events", "create"),
+    }
+    assert rights == watched | changed
+    pod = named(documents, "Deployment")["headrace-bridge"]["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == ("headrace-bridge", True)
+    others = [one for name, one in pods(documents).items() if name != "headrace-bridge"]
+    assert {one["automountServiceAccountToken"] for one in others} == {False}
+
+
+def test_the_webhook_sees_pods_and_jobs_of_queues_only_and_lets_none_of_them_by_while_it_is_away():
+    (hooks,) = named(rendered(**VARIANTS["everything"]), "MutatingWebhookConfiguration").values()
+    for hook in hooks["webhooks"]:
+        assert hook["objectSelector"] == {"matchExpressions": [{"key": "headrace.dev/queue", "operator": "Exists"}]}
+        assert hook["failurePolicy"] == "Fail"
+        service = {"namespace": "gpus", "name": "headrace-bridge", "path": "/review", "port": 443}
+        assert hook["clientConfig"] == {"service": service, "caBundle": "Q0E="}
+    assert [hook["rules"][0]["operations"] for hook in hooks["webhooks"]] == [["CREATE", "UPDATE"], ["CREATE"]]

@@ -1,0 +1,134 @@
+"""The gate bridge as a process of its own: a whole installation on one side, an API server over HTTP on the other."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.client.endpoint import read_endpoint
+from headrace.contracts.facts.levels import LEVEL
+from headrace.kubernetes.objects import FINALIZER, QUEUE
+from tests.integration.api import Api, installation
+from tests.integration.api import until as until_true
+from tests.kubernetes.cluster import GPU, Cluster
+from tests.kubernetes.fake_api import TOKEN, FakeApi
+from tests.patience import PATIENCE
+
+DOCUMENTS = {
+    "pools": [{"name": "k8s", "selector": {"site": "k8s"}}],
+    "profiles": [{"name": "pod", "request": {"gpu": 2}, "pools": ["k8s"]}],
+    "groups": [{"tenant": "emca", "name": "robots", "service_accounts": ["pods"]}],
+    "policies": [{"tenant": "emca", "name": "robots", "group": "robots", "profiles": ["pod"]}],
+}
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    with installation() as made:
+        shares = [{"pool": "hq", "reservation": {"gpu": 2}, "limit": {"gpu": 8}}, {"pool": "k8s", "limit": {"gpu": 8}}]
+        tenants = {"tenants": [{"name": "emca", "admins": ["chief"], "shares": shares}]}
+        made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS | tenants})
+        until_true(lambda: json.loads(made.run("status", "--json"))["level"]["stated"] == LEVEL)
+        yield made
+
+
+@pytest.fixture
+def tokens(api: Api, tmp_path: Path) -> Path:
+    """The two directories of tokens, as Secrets are mounted."""
+    for folder in ("nodes", "accounts"):
+        (tmp_path / folder).mkdir()
+    node = api.run("token", "create", "--node", "n1", "--labels", "site=k8s", "--gpus", "2", "--isolation", "none")
+    (tmp_path / "nodes/n1").write_text(node)
+    account = api.run("token", "create", "--service-account", "pods", "--tenant", "emca")
+    (tmp_path / "accounts/science").write_text(account)
+    return tmp_path
+
+
+def bridge(api: Api, tokens: Path, server: str) -> subprocess.Popen[bytes]:
+    endpoint = read_endpoint(api.data)
+    assert endpoint is not None
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": {"token": TOKEN}}],
+    }
+    (tokens / "kubeconfig").write_text(json.dumps(config))
+    environment = os.environ | {
+        "KUBECONFIG": str(tokens / "kubeconfig"),
+        "HEADRACE_NATS_URL": endpoint.url,
+        "HEADRACE_SERVER": api.address,
+        "HEADRACE_KUBERNETES_NODE_TOKENS": str(tokens / "nodes"),
+        "HEADRACE_KUBERNETES_ACCOUNT_TOKENS": str(tokens / "accounts"),
+    }
+    with (tokens / "log").open("ab") as log:
+        return subprocess.Popen([sys.executable, "-m", "headrace.kubernetes"], env=environment, stdout=log, stderr=log)
+
+
+async def play(cluster: Cluster) -> None:
+    while True:
+        for pod in cluster.pods():
+            cluster.schedule(pod)
+            cluster.start(pod)
+            if pod["metadata"]["name"] == "short":
+                cluster.finish(pod, 0)
+            cluster.terminate(pod)
+        await asyncio.sleep(0.01)
+
+
+async def until(condition, tokens: Path) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not condition():
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError((tokens / "log").read_text()) from None
+
+
+def body(name: str, gpus: str) -> dict:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {GPU: gpus}}}
+    meta = {"namespace": "science", "name": name, "labels": {QUEUE: "robots.pod"}}
+    return {"metadata": meta, "spec": {"containers": [container]}}
+
+
+async def test_pods_run_and_end_by_grants_of_a_whole_installation_and_outlive_the_bridge(api: Api, tokens: Path) -> None:
+    cluster = Cluster()
+    cluster.node("n1", 2, site="k8s")
+    async with FakeApi(cluster) as fake:
+        playing = asyncio.ensure_future(play(cluster))
+        process = bridge(api, tokens, fake.url)
+        try:
+            cluster.create("pods", body("short", "1"))
+            cluster.create("pods", body("long", "2"))
+
+            def of(name: str) -> dict:
+                return cluster.get("pods", "science", name)
+
+            await until(lambda: of("short")["status"]["phase"] == "Succeeded", tokens)
+            await until(lambda: FINALIZER not in of("short")["metadata"].get("finalizers", ()), tokens)
+            await until(lambda: of("long")["status"]["phase"] == "Running", tokens)
+            process.kill()
+            process.wait()
+            process = bridge(api, tokens, fake.url)
+            jobs = "/v1/tenants/emca/jobs"
+            listed = await asyncio.to_thread(api.done, "root", "GET", jobs)
+            found = {job["display_name"]: job["state"] for job in listed["jobs"]}
+            assert found == {"short": "succeeded", "long": "running"}
+            long = next(job["name"] for job in listed["jobs"] if job["display_name"] == "long")
+            await asyncio.to_thread(api.done, "root", "POST", f"{jobs}:cancel", {"jobs": [long], "reason": "enough"})
+            await until(lambda: ("pods", "science", "long") not in cluster.objects, tokens)
+            cancelled = await asyncio.to_thread(api.until, "root", long, "cancelled")
+            assert cancelled["state"] == "cancelled"
+        finally:
+            playing.cancel()
+            process.terminate()
+            await asyncio.to_thread(process.wait)
+            await asyncio.gather(playing, return_exceptions=True)
+    assert process.returncode == 0, (tokens / "log").read_text()
