@@ -123,6 +123,18 @@ API nvmlDeviceSetPersistenceMode(handle h, unsigned mode) { ENTER(h, gpu) PRIVIL
 API nvmlDeviceGetComputeMode(handle h, unsigned *to) { ENTER(h, gpu) *to = gpu->compute_mode; return OK; }
 API nvmlDeviceSetComputeMode(handle h, unsigned mode) { ENTER(h, gpu) PRIVILEGED gpu->compute_mode = mode; return OK; }
 
+/* Peers: GPUs with the same number of `nvlink`, not 0, are linked. Kinds of access: 2 is NVLink. */
+
+enum { BY_NVLINK = 2, P2P_OK = 0, P2P_NOT_SUPPORTED = 5 };
+API nvmlDeviceGetP2PStatus(handle one, handle other, int kind, int *status) {
+  ENTER(one, gpu)
+  struct gpu *second = gpu_at(device_number(other));
+  if (!second || kind < 0 || kind > 4) return INVALID;
+  if (second->lost || stale(other)) return LOST;
+  *status = kind == BY_NVLINK && gpu->nvlink && gpu->nvlink == second->nvlink ? P2P_OK : P2P_NOT_SUPPORTED;
+  return OK;
+}
+
 /* Memory, use, processes */
 
 static uint64_t used_mib(struct gpu *gpu, uint32_t gi) {
@@ -547,7 +559,7 @@ static uint32_t *knob(unsigned gpu, const char *name) {
   struct { const char *name; uint32_t *at; } knobs[] = {
     {"lost", &one->lost}, {"sunk", &one->sunk}, {"recovery", &one->recovery}, {"remap_pending", &one->remap_pending}, {"remap_failure", &one->remap_failure},
     {"ecc", &one->ecc}, {"gpu_util", &one->gpu_util}, {"mem_util", &one->mem_util}, {"stuck", &one->stuck}, {"mig", &one->mig},
-    {"compute_mode", &one->compute_mode}, {"mps", &one->mps}, {"no_permission", &shared->no_permission}, {"flat_limits", &shared->flat_limits}, {"latency_ms", &shared->latency_ms},
+    {"compute_mode", &one->compute_mode}, {"mps", &one->mps}, {"nvlink", &one->nvlink}, {"no_permission", &shared->no_permission}, {"flat_limits", &shared->flat_limits}, {"latency_ms", &shared->latency_ms},
     {"most_inside", &shared->most_inside}, {"calls", &shared->calls}, {"refuse_create", &shared->refuse_create},
   };
   for (unsigned i = 0; i < sizeof knobs / sizeof *knobs; i++)

@@ -26,7 +26,7 @@ struct gpu {
   char model[96];
   uint64_t mib;
   uint32_t mig_capable, mig, persistence, compute_mode;
-  uint32_t lost, losses, sunk, recovery, remap_pending, remap_failure, ecc, gpu_util, mem_util, stuck, next_id, mps;
+  uint32_t lost, losses, sunk, recovery, remap_pending, remap_failure, ecc, gpu_util, mem_util, stuck, next_id, mps, nvlink;
   struct instance instances[INSTANCES];
   struct process processes[PROCESSES];
 };

@@ -55,6 +55,15 @@ def test_after_a_boot_that_numbers_gpus_otherwise_each_has_its_name_and_its_node
     after.close()
 
 
+def test_gpus_are_linked_through_others_as_by_bridges(second: SecondMachine) -> None:  # R40
+    second.reset(count=4)
+    for gpu, bridges in enumerate((1, 3, 2, 0)):
+        second.set("nvlink", bridges, gpu)
+    found = NvmlDevices(Nvml(), lambda: 0)
+    assert [device.nvlink for device in found.inventory()] == ["0", "0", "0", ""]
+    found.close()
+
+
 def test_of_two_lost_gpus_the_one_that_is_back_is_found_while_the_other_is_lost(
     devices: NvmlDevices, second: SecondMachine
 ) -> None:

@@ -43,7 +43,7 @@ typedef struct {
     int can_mig;
     slice slices[SLICES];
     int lost, sunk, mig, gpu_util, mem_util, recovery, remap_pending, remap_failure, ecc, compute_mode, stuck, refuse_create, unanswered,
-        hidden_memory;
+        hidden_memory, nvlink;
 } gpu;
 typedef struct {
     pthread_mutex_t lock;
@@ -270,6 +270,17 @@ int nvmlDeviceGetMemoryInfo(handle device, memory *info) {
     for (int at = 0; at < PROCESSES; at++)
         if (is_on(&all->processes[at], it)) info->used += all->processes[at].mib * MIB;
     info->free = info->total - info->used;
+    return unlock(SUCCESS);
+}
+
+/* The documentation names no code for a lost GPU here. GPUs are linked whose `nvlink`, a set of bits, has one in common: a bridge each. */
+int nvmlDeviceGetP2PStatus(handle device, handle other, unsigned index, unsigned *status) {
+    LOOK_UP(device, DEVICE, NULL);
+    gpu *peer;
+    if (behind(other, DEVICE, &peer, NULL) != SUCCESS) return unlock(UNKNOWN);
+    if (status == NULL || index > 4) return unlock(INVALID_ARGUMENT);
+    if (index != 2) { *status = 5; return unlock(SUCCESS); }
+    *status = it == peer ? 6 : it->nvlink & peer->nvlink ? 0 : 5;
     return unlock(SUCCESS);
 }
 
@@ -647,7 +658,7 @@ static int *knob(const char *name, int number) {
 #define OF_A_GPU(field) {#field, &all->gpus[number].field}
         OF_A_GPU(lost), OF_A_GPU(sunk), OF_A_GPU(mig), OF_A_GPU(gpu_util), OF_A_GPU(mem_util), OF_A_GPU(recovery), OF_A_GPU(remap_pending),
         OF_A_GPU(remap_failure), OF_A_GPU(ecc), OF_A_GPU(compute_mode), OF_A_GPU(stuck), OF_A_GPU(refuse_create), OF_A_GPU(unanswered),
-        OF_A_GPU(hidden_memory),
+        OF_A_GPU(hidden_memory), OF_A_GPU(nvlink),
     };
     for (size_t at = 0; at < sizeof known / sizeof *known; at++)
         if (strcmp(known[at].name, name) == 0) return known[at].at;

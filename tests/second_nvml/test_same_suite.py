@@ -20,7 +20,7 @@ SUITE = (
     f"{UNITS}/devices/test_discovery.py",
     f"{UNITS}/enforcement/test_mig.py",
     f"{UNITS}/enforcement/test_watchdog.py",
-    f"{UNITS}/test_monitors.py",
+    f"{UNITS}/monitoring/test_monitors.py",
 )
 
 

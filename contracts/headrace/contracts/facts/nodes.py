@@ -10,13 +10,17 @@ from headrace.contracts.values.value import Value
 
 
 class Device(Value, frozen=True, kw_only=True):
-    """One GPU as the node reports it. `memory` in MiB. `unfit`: why nothing may be granted on it; empty if it is healthy."""
+    """One GPU as the node reports it. `memory` in MiB. `unfit`: why nothing may be granted on it; empty if it is healthy.
+
+    `nvlink`: the group of GPUs of the node that reach each other by NVLink (R40); empty: it is in none. Read from level 3 on.
+    """
 
     device: str
     model: str
     memory: Whole
     mig: bool = False
     unfit: str = ""
+    nvlink: str = ""
 
 
 class NodeRegisteredV1(Fact, frozen=True, kw_only=True, tag="node.registered.v1"):

@@ -51,6 +51,7 @@ class NvmlDevices:
                 self._gpus[name] = nvml.gpu(uuid)
             except NvmlError as error:  # the others still answer
                 _log.error("gpu_left_out", device=name, reason=str(error))
+        self._nvlink = self._groups()
         self._by_uuid = {gpu.uuid: name for name, gpu in self._gpus.items()}
         self._driver = nvml.driver
         self._lock = threading.Lock()
@@ -111,9 +112,27 @@ class NvmlDevices:
                 memory=gpu.memory,
                 mig=bool(gpu.mig),
                 unfit=trouble.message if (trouble := self._conditions[name].trouble) is not None else "",
+                nvlink=self._nvlink.get(name, ""),
             )
             for name, gpu in self._gpus.items()
         )
+
+    def _groups(self) -> dict[str, str]:
+        """Return the group of each GPU that reaches another one by NVLink, directly or through others (R40). They are looked for once."""
+        groups: list[set[str]] = []
+        for name, gpu in self._gpus.items():
+            near = [group for group in groups if any(self._are_linked(gpu, self._gpus[other]) for other in group)]
+            groups = [group for group in groups if group not in near] + [{name}.union(*near)]
+        linked = sorted((min(group), group) for group in groups if len(group) > 1)
+        return {name: str(number) for number, (_, group) in enumerate(linked) for name in group}
+
+    def _are_linked(self, gpu: Gpu, other: Gpu) -> bool:
+        """Whether NVML says that two GPUs are linked; in MIG mode they are not."""
+        try:
+            return not (gpu.mig or other.mig) and self.nvml.are_linked(gpu.uuid, other.uuid)
+        except NvmlError as error:
+            _log.warning("nvlink_unknown", gpu=gpu.uuid, other=other.uuid, reason=str(error))
+            return False
 
     def environment(self, shares: Sequence[DeviceShare]) -> dict[str, str]:
         """Return the whole GPUs and fractions by UUID. Slices have no name before they are made (`enforcement.mig`)."""

@@ -27,6 +27,7 @@ _UNKNOWN_HERE = frozenset({NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, 
 NO_INSTANCE = 0xFFFF_FFFF
 NO_LIMIT = 0xFFFF_FFFF_FFFF_FFFF
 XID, DOUBLE_BIT_ECC = pynvml.nvmlEventTypeXidCriticalError, pynvml.nvmlEventTypeDoubleBitEccError
+BY_NVLINK = pynvml.NVML_P2P_CAPS_INDEX_NVLINK
 EXCLUSIVE_PROCESS = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
 _RECOVERY_ACTION = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 _COMPUTE_KINDS = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
@@ -193,6 +194,12 @@ class Nvml:
             _result(pynvml.nvmlDeviceGetMinorNumber, handle),
             _text(_result(pynvml.nvmlDeviceGetPciInfo, handle).busId),
         )
+
+    @together
+    def are_linked(self, uuid: str, other: str) -> bool:
+        """Return whether two GPUs reach each other by NVLink; False if that is unknown."""
+        first, second = self._handles[uuid], self._handles[other]
+        return bool(_maybe(pynvml.nvmlDeviceGetP2PStatus, first, second, BY_NVLINK) == pynvml.NVML_P2P_STATUS_OK)
 
     @together
     def processes(self, uuid: str) -> list[OnGpu]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
+from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.messages.tokens import TokenRole
 from headrace.contracts.values.amounts import GPU_UNITS
@@ -93,6 +94,7 @@ def _set_devices(state: State, node: NodeState, devices: tuple[Device, ...]) -> 
             family=family_of(device.model, device.memory) if device.mig else "",
             unfit=device.unfit,
             unfit_at=(since.get(device.device) or state.now) if device.unfit else 0,
+            nvlink=device.nvlink if state.terms.level >= PROVISIONING else "",
         )
         for device in devices
     ]
@@ -107,6 +109,7 @@ def _set_devices(state: State, node: NodeState, devices: tuple[Device, ...]) -> 
             if share.device in there:
                 there[share.device].keep(share, 1)
     node.some_deny_units = any(device.denies_units for device in node.devices)
+    node.has_nvlink = any(device.nvlink for device in node.devices)
     models = sorted({device.model for device in devices})
     node.model = "+".join(models)
 
@@ -126,7 +129,8 @@ def keep_claims(state: State) -> None:
     """What nodes have when the level is raised stays approved; of those that have a token and have not come, what they say first."""
     for node in state.nodes.values():
         devices = tuple(
-            Device(device=one.name, model=one.model, memory=one.memory, mig=one.mig, unfit=one.unfit) for one in node.devices
+            Device(device=one.name, model=one.model, memory=one.memory, mig=one.mig, unfit=one.unfit, nvlink=one.nvlink)
+            for one in node.devices
         )
         node.claims = NodeClaimsState(dict(node.labels), devices, node.isolation, node.levels)
     for token in state.tokens.known.values():

@@ -42,7 +42,8 @@ class DeviceState:
     nothing but slices, and others take none (R3). What its mode was when a lease began may have changed since: that is left over, and
     while it is there the device takes nothing.
 
-    `unfit`: why its node has drained it, since `unfit_at`; nothing is granted on it before the node takes that back.
+    `unfit`: why its node has drained it, since `unfit_at`; nothing is granted on it before the node takes that back. `nvlink`: its group
+    of GPUs that reach each other (R40).
     """
 
     name: str
@@ -56,6 +57,7 @@ class DeviceState:
     kept: tuple[tuple[int, str], ...] = EMPTY
     unfit: str = ""
     unfit_at: int = 0
+    nvlink: str = ""
 
     @property
     def open(self) -> int:
@@ -122,6 +124,7 @@ class DeviceState:
         twin.name, twin.model, twin.memory = self.name, self.model, self.memory
         twin.free, twin.nominated, twin.mig, twin.family = self.free, self.nominated, self.mig, self.family
         twin.slices, twin.kept, twin.unfit, twin.unfit_at = self.slices, self.kept, self.unfit, self.unfit_at
+        twin.nvlink = self.nvlink
         return twin
 
     def keep(self, share: DeviceShare, sign: int) -> None:

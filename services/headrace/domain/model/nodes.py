@@ -71,6 +71,8 @@ class NodeState:
     model: str = ""
     some_deny_units: bool = False
     """Whether any of its devices is not given in units: it is cut into slices (R4), or unfit."""
+    has_nvlink: bool = False
+    """Whether any of its devices is in a group of NVLink (R40)."""
     levels: Ranks = UNPROVED
     """How well it has proved to isolate jobs, by what they take of a GPU."""
     by_name: dict[str, DeviceState] = field(default_factory=dict, metadata=AID)

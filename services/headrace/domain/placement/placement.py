@@ -128,9 +128,10 @@ def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape, least: int
     `least`: what that one has open at least.
     """
     if shape.whole:
-        free = [number for number, units in enumerate(opens) if units == GPU_UNITS][: shape.whole]
+        free = [number for number, units in enumerate(opens) if units == GPU_UNITS]
         if len(free) < shape.whole:
             return None
+        free = _linked(node, free, shape.whole) if node.has_nvlink else free[: shape.whole]
         return tuple(DeviceShare(device=node.devices[number].name, units=GPU_UNITS) for number in free)
     if shape.fraction:
         least = max(least, shape.fraction)
@@ -139,6 +140,21 @@ def pick_devices(node: NodeState, opens: Sequence[int], shape: Shape, least: int
             return None
         return (DeviceShare(device=node.devices[min(fitting)[1]].name, units=shape.fraction),)
     return ()
+
+
+def _linked(node: NodeState, free: Sequence[int], count: int) -> list[int]:
+    """As many of the free devices, in one group of NVLink if one has enough: of several the one with the fewest; else in the fewest groups.
+
+    A device that is in no group is one by itself (R40).
+    """
+    groups: dict[str, list[int]] = {}
+    for number in free:
+        groups.setdefault(node.devices[number].nvlink or f"device {number}", []).append(number)
+    fitting = [(len(numbers), numbers) for numbers in groups.values() if len(numbers) >= count]
+    if fitting:
+        return min(fitting)[1][:count]
+    largest_first = sorted(groups.values(), key=lambda numbers: (-len(numbers), numbers))
+    return sorted([number for numbers in largest_first for number in numbers][:count])
 
 
 def pick_slice(

@@ -214,3 +214,15 @@ def test_a_check_that_was_not_ordered_changes_nothing_and_one_that_fails_keeps_t
     hall.append_facts("allocator", f.NodeCheckOrderedV1(node="n1"))
     hall.append_facts("node.n1", f.NodeCheckedV1(node="n1", ordered=1, passed=False, message="no disk", at=START))
     assert (node.cordoned, node.probation.stage, node.probation.message) == ("it refuses", "failed", "no disk")
+
+
+@pytest.mark.parametrize(("level", "groups"), [(2, ["", ""]), (3, ["0", ""])])
+def test_groups_of_nvlink_are_read_from_level_3_on(level, groups):  # R40
+    hall = Hall(nodes=0)
+    hall.state.terms.level = level
+    devices = tuple(
+        f.nodes.Device(device=f"g{number}", model="A", memory=1, nvlink=group) for number, group in enumerate(("0", ""))
+    )
+    hall.append_facts("node.n1", f.NodeRegisteredV1(node="n1", devices=devices, cpu=1, memory=1, at=START))
+    node = hall.state.nodes["n1"]
+    assert ([device.nvlink for device in node.devices], node.has_nvlink) == (groups, level == 3)

@@ -59,6 +59,27 @@ def test_the_devices_one_replica_takes(opens, asked, picked):  # R3
 
 
 @pytest.mark.parametrize(
+    ("groups", "taken", "count", "picked"),
+    [
+        pytest.param("00001111", "", 4, [0, 1, 2, 3], id="one group"),
+        pytest.param("00001111", "0", 4, [4, 5, 6, 7], id="the one that has enough"),
+        pytest.param("00001111", "0", 3, [1, 2, 3], id="of two that have, the one with fewer"),
+        pytest.param("01010101", "", 4, [0, 2, 4, 6], id="whatever their numbers are"),
+        pytest.param("00001111", "04", 4, [1, 2, 3, 5], id="the fewest groups where none has enough"),
+        pytest.param("0011....", "", 1, [4], id="a single one leaves groups whole"),
+        pytest.param("........", "", 2, [0, 1], id="without groups the first"),
+    ],
+)
+def test_the_devices_of_one_replica_are_in_one_group_of_nvlink_if_they_can_be(groups, taken, count, picked):  # R40
+    there = node(8)
+    for device, group in zip(there.devices, groups, strict=True):
+        device.nvlink = group.strip(".")
+    there.has_nvlink = groups != "........"
+    opens = [0 if str(number) in taken else GPU_UNITS for number in range(8)]
+    assert [share.device for share in pick_devices(there, opens, shape(count))] == [f"gpu{number}" for number in picked]
+
+
+@pytest.mark.parametrize(
     ("asked", "allowed"),
     [
         pytest.param(shape(1), True, id="any model"),

@@ -48,6 +48,25 @@ def test_what_is_there_is_listed_by_names_that_stay(devices: NvmlDevices) -> Non
     }
 
 
+def test_gpus_that_reach_each_other_by_nvlink_are_a_group(machine: Machine) -> None:  # R40
+    machine.reset(count=5)
+    for gpu, number in ((0, 1), (2, 1), (3, 2), (4, 2)):
+        machine.set("nvlink", number, gpu)
+    devices = NvmlDevices(Nvml(), lambda: 0)
+    assert [device.nvlink for device in devices.inventory()] == ["0", "", "0", "1", "1"]
+    devices.close()
+
+
+def test_gpus_that_cannot_say_whether_they_are_linked_are_in_no_group(machine: Machine) -> None:  # R40
+    machine.reset(count=3)
+    for gpu in range(3):
+        machine.set("nvlink", 1, gpu)
+    machine.set("mig", 1, 0)
+    devices = NvmlDevices(Nvml(), lambda: 0)
+    assert [device.nvlink for device in devices.inventory()] == ["", "0", "0"]
+    devices.close()
+
+
 def test_a_job_sees_its_own_by_uuid_and_without_any_none(devices: NvmlDevices) -> None:
     share = DeviceShare(device=SECOND, units=GPU_UNITS)
     assert devices.environment((share,))["CUDA_VISIBLE_DEVICES"] == f"{SECOND}-0000-4000-8000-000000000000"
