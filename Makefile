@@ -10,6 +10,8 @@ SOURCES := contracts services node-executor
 FORMER := headrace-contracts headrace-services headrace-node-executor
 PAGE := services/headrace/dashboard/web
 INSTALLING := tests/end_to_end tests/integration tests/page
+DISTRIBUTED := --dist loadfile --no-loadscope-reorder --durations 10
+WORKERS = $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
 PINNING := .lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 COVERING ?= tests/unit tests/scenarios tests/properties
 FLOOR ?= 90
@@ -37,9 +39,9 @@ demo: $(INSTALLED) ## start everything, play the worked example with real proces
 	@$(if $(COMPILED),,echo "The rules run as plain Python here; make demo COMPILED=1 compiles them first (about two minutes, takes a C compiler)")
 	@$(BIN)/headrace demo
 
-test: $(INSTALLED) ## run every test: those of one process on all cores, then those that start installations, three at a time
-	@$(BIN)/pytest --numprocesses logical --dist loadfile $(INSTALLING:%=--ignore %)
-	@$(BIN)/pytest --numprocesses 3 --dist loadfile $(INSTALLING)
+test: $(INSTALLED) ## run every test: those of one process, then those that start installations; some wait, so more at a time than cores
+	@$(BIN)/pytest --numprocesses $(WORKERS) $(DISTRIBUTED) $(INSTALLING:%=--ignore %)
+	@$(BIN)/pytest --numprocesses 4 $(DISTRIBUTED) $(INSTALLING)
 
 test-api: $(INSTALLED) ## several thousand made-up requests against the served API, by schemathesis in an environment of its own
 	@test -x .schemathesis/bin/schemathesis || { echo "Making .schemathesis"; $(PYTHON) -m venv .schemathesis && \

@@ -23,6 +23,23 @@ settings.load_profile("headrace")
 
 TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
 
+SLOWEST = (
+    *("tests/end_to_end/test_tutorials.py", "tests/integration/test_attacks_jobs.py", "tests/integration/test_lost_stores.py"),
+    *("tests/integration/test_tls.py", "tests/integration/test_crash.py", "tests/end_to_end/", "tests/integration/test_up.py"),
+    *("tests/page/", "tests/integration/test_archive.py", "tests/integration/test_cluster.py"),
+    *("tests/simulation/", "tests/properties/test_histories.py", "tests/properties/test_snapshots.py", "tests/properties/"),
+)
+"""Files and folders of files that take longest, the longest first; the others are played in the order of their names."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Play the slowest files first: a worker of `make test` plays whole files, and at the end all of them should be done together."""
+    items.sort(key=lambda item: _rank(item.nodeid))
+
+
+def _rank(node_id: str) -> int:
+    return next((rank for rank, start in enumerate(SLOWEST) if node_id.startswith(start)), len(SLOWEST))
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give each session of root a temporary root of its own, also one that a test of another session starts.

@@ -122,21 +122,48 @@ def fail(line: str) -> None:
     raise AssertionError(line)
 
 
-class Unchanged:
-    """A decider over a state. `report` is called with each field that its decisions change."""
+class LastRead:
+    """The state as it was after the last decision, for as long as no record is folded and no time passes."""
 
-    def __init__(self, by: str, decider: Decides, state: State, report: Callable[[str], None] = fail) -> None:
+    def __init__(self) -> None:
+        self._at = -1, -1
+        self._whole: Whole | None = None
+
+    def read(self, state: State, now: int) -> Whole:
+        """The state before a decision."""
+        if self._whole is None or self._at != (state.sequence, now):
+            return self.keep(state, now)
+        return self._whole
+
+    def keep(self, state: State, now: int) -> Whole:
+        """The state as it is now."""
+        self._at, self._whole = (state.sequence, now), Whole(state)
+        return self._whole
+
+
+class Unchanged:
+    """A decider over a state. `report` is called with each field that its decisions change.
+
+    `last`: shared by the deciders of a state, if they alone have it: if no record was folded since the last decision, and no time has
+    passed, the state is not read again before the next one.
+    """
+
+    def __init__(
+        self, by: str, decider: Decides, state: State, report: Callable[[str], None] = fail, last: LastRead | None = None
+    ) -> None:
         self.by, self.decider = by, decider
         self.asked = 0
         self._state, self._report = state, report
+        self._last = last
 
     def decide(self, now: int) -> Any:
         self.asked += 1
         self._state.pass_time(now)
-        before = Whole(self._state)
+        before = Whole(self._state) if self._last is None else self._last.read(self._state, now)
         decided = self.decider.decide(now)
         moment = self.next_wakeup()
-        for line in Whole(self._state).since(before):
+        after = Whole(self._state) if self._last is None else self._last.keep(self._state, now)
+        for line in after.since(before):
             self._report(f"a decision of {self.by} changed the state: {line}")
         assert self.next_wakeup() == moment
         return decided
@@ -150,7 +177,8 @@ class Unchanged:
 
 def hold_unchanged(world: World) -> list[Unchanged]:
     """Put all deciders of the world under watch."""
-    held = {by: Unchanged(by, decider, world.state) for by, decider in world.deciders.items()}
+    last = LastRead()
+    held = {by: Unchanged(by, decider, world.state, last=last) for by, decider in world.deciders.items()}
     world.deciders |= held
-    world.admission = Unchanged(ADMISSION, world.admission, world.state)
+    world.admission = Unchanged(ADMISSION, world.admission, world.state, last=last)
     return [world.admission, *held.values()]

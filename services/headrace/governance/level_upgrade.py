@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from headrace.contracts.facts.levels import LEVEL
-from headrace.contracts.messages.queries import PRESENCE_UNKNOWN, Presence
+from headrace.contracts.facts.levels import LEVEL, PRESENCE_UNKNOWN
+from headrace.contracts.messages.queries import Presence
 from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import presence
 from headrace.governance.levels import ServicePresence, is_new, nodes_too_old, raising

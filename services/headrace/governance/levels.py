@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.contracts.facts.levels import FIRST, RELEASES, release_of
-from headrace.contracts.messages.queries import PRESENCE_UNKNOWN, ApplyAnswer
+from headrace.contracts.facts.levels import FIRST, PRESENCE_UNKNOWN, RELEASES, release_of
+from headrace.contracts.messages.queries import ApplyAnswer
 from headrace.governance.decide import Decision
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ServicePresence:
 
 
 def is_new(state: State) -> bool:
-    """Return whether nobody has applied a document or submitted a job yet, and the level was never raised."""
+    """Return whether there is neither a document nor a job yet, and the level was never raised."""
     return state.terms.level == FIRST and not (state.pools or state.profiles or state.policies or state.jobs)
 
 

@@ -49,6 +49,9 @@ LEVEL = len(RELEASES)
 FIRST = 1
 """The level of an installation whose ledger states none."""
 
+PRESENCE_UNKNOWN = "it is not known yet who is there"
+"""The reason in `ServiceView.held_back` that passes by itself, within seconds of the start of *governance*."""
+
 AMENDED = 2
 """The level from which the rules of release 0.2.0 hold."""
 

@@ -340,10 +340,6 @@ class StatusRequest(Value, frozen=True, kw_only=True):
     folded: int = 0
 
 
-PRESENCE_UNKNOWN = "it is not known yet who is there"
-"""The reason in `ServiceView.held_back` that passes by itself, within seconds of the start of *governance*."""
-
-
 class ServiceView(Value, frozen=True, kw_only=True):
     """One service as it reports itself: `folded` is the ledger sequence it has reached.
 

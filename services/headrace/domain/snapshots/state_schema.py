@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from functools import partial
+from functools import cache, partial
 from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -159,6 +159,11 @@ def known(kind: type) -> type:
 
 def field_names(kind: type) -> tuple[str, ...]:
     """The fields that are truth, in the order of their declaration; an enumeration has its value only."""
+    return _field_names(kind)
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...]:
     if is_object(kind):
         return tuple(field.name for field in fields(kind) if not field.metadata.get("aid"))
     if is_struct(kind):
@@ -173,9 +178,10 @@ class Defaults(NamedTuple):
     make: Callable[[], Iterable[Any]] | None
 
 
-def defaults(kind: type) -> list[Defaults]:
+@cache
+def defaults(kind: type) -> tuple[Defaults, ...]:
     """Of every field of an object, aids included."""
-    return [Defaults(field.name, _maker(field)) for field in fields(kind)]
+    return tuple(Defaults(field.name, _maker(field)) for field in fields(kind))
 
 
 def _maker(field: Any) -> Callable[[], Iterable[Any]] | None:
@@ -201,9 +207,18 @@ _SHOWN: dict[tuple[type, str], Callable[[Any], Any]] = {(jobs.PolicyState, "scop
 
 def values_of(objects: list[Any], kind: type, name: str) -> list[Any]:
     """One field of many objects of a class."""
-    values: Iterable[Any] = map(attrgetter(name), objects)
+    values: Iterable[Any] = map(_getter(name), objects)
     shown = _SHOWN.get((kind, name))
     return list(values if shown is None else map(shown, values))
+
+
+_getter = cache(attrgetter)
+
+
+@cache
+def _setter(kind: type, name: str) -> Callable[[Any, Any], None]:
+    setter: Callable[[Any, Any], None] = getattr(kind, name).__set__
+    return setter
 
 
 def fill(objects: list[Any], kind: type, columns: Mapping[str, Iterable[Any]]) -> None:
@@ -211,7 +226,7 @@ def fill(objects: list[Any], kind: type, columns: Mapping[str, Iterable[Any]]) -
 
     Some objects at a time, all fields of those: what is at hand is at hand still.
     """
-    setters = [(getattr(kind, name).__set__, iter(values)) for name, values in columns.items()]
+    setters = [(_setter(kind, name), iter(values)) for name, values in columns.items()]
     for start in range(0, len(objects), _AT_HAND):
         few = objects[start : start + _AT_HAND]
         for setter, values in setters:

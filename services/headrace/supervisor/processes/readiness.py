@@ -13,8 +13,9 @@ from headrace.bus.log import LogError
 from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.client.endpoint import Login
+from headrace.contracts.facts.levels import PRESENCE_UNKNOWN
 from headrace.contracts.facts.writers import GOVERNANCE
-from headrace.contracts.messages.queries import PRESENCE_UNKNOWN, Answer, ServiceView
+from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import LEDGER_STREAM, ledger, node_writer, query
 from headrace.contracts.values.ids import DEFAULT_TENANT
@@ -156,7 +157,7 @@ class Inspector:
     async def until_level_rose(self, within: float = LEVEL_WITHIN) -> None:
         """Wait while the level of facts is about to rise, as in a new installation: below it, keys of newer levels are refused.
 
-        `within`: after so many seconds it is not waited for any longer.
+        `within`: seconds after which it is not waited for any longer.
         """
         deadline = time.monotonic() + within
         while True:
