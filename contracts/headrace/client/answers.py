@@ -106,6 +106,8 @@ def job(answer: Json) -> JobView:
         labels=answer.get("labels", {}),
         attempts=tuple(map(_attempt, answer.get("attempts", ()))),
         mig=answer.get("mig", ""),
+        array=answer.get("array", ""),
+        elements=answer.get("elements", {}),
     )
 
 

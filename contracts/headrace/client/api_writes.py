@@ -166,9 +166,15 @@ class Writes(Questions):
         """Ask to end jobs of a tenant; `names`: their names in the API."""
         await self.called.post(f"/v1/tenants/{part(tenant)}/jobs:cancel", {"jobs": list(names), "reason": reason})
 
-    async def requeue_over_api(self, job: str, reason: str) -> None:
-        """Ask that a job waits again (R29)."""
-        await self.called.post(f"{self.job_path(job)}:requeue", {"reason": reason})
+    async def cancel_part_over_api(self, array: str, elements: str, reason: str) -> None:
+        """Ask to end elements of an array."""
+        await self.called.post(f"{self.job_path(array)}:cancel", {"reason": reason, "elements": elements})
+
+    async def requeue_over_api(self, job: str, reason: str, elements: str = "") -> None:
+        """Ask that a job, or elements of an array, wait again (R29)."""
+        await self.called.post(
+            f"{self.job_path(job)}:requeue", {"reason": reason} | ({"elements": elements} if elements else {})
+        )
 
 
 def _lines_of(refusal: Refused) -> tuple[str, ...]:

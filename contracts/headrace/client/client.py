@@ -138,19 +138,24 @@ class Client(Writes):
         for some in owners.values():
             await self.submit_over_api(queue, some)
 
-    async def cancel(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
+    async def cancel(self, job: str, reason: str = "", *, on_behalf_of: str = "", elements: str = "") -> None:
         """Ask to end a job; returns once the request is durable. `job` is the id of a job of this user, or the key of any job.
 
-        `on_behalf_of`: the owner of the job, if this is a service account that acts for the owner.
+        `on_behalf_of`: the owner of the job, if this is a service account that acts for the owner. `elements`: of an array, the indices
+        that are meant, such as `0-9,20`; empty: all.
         """
         if self._nats is None or (self._prefers_api and not on_behalf_of):
-            await self.cancel_many([job], reason)
+            if elements:
+                await self.cancel_part_over_api(job, elements, reason)
+            else:
+                await self.cancel_many([job], reason)
             return
         from headrace.contracts.messages.submissions import CancelRequest  # noqa: PLC0415 - as in `submit_many`
 
         tenant, user, job_id = self._owner_of(job, on_behalf_of)
         await self._publish(
-            subjects.cancel(tenant, user, job_id), _encode(CancelRequest(reason=reason, on_behalf_of=on_behalf_of))
+            subjects.cancel(tenant, user, job_id),
+            _encode(CancelRequest(reason=reason, on_behalf_of=on_behalf_of, elements=elements)),
         )
 
     async def cancel_many(self, jobs: Iterable[str], reason: str = "", *, on_behalf_of: str = "") -> None:
@@ -183,21 +188,22 @@ class Client(Writes):
             for start in range(0, len(names), CANCELS_MAX):
                 await self.cancel_over_api(tenant, names[start : start + CANCELS_MAX], reason)
 
-    async def requeue(self, job: str, reason: str = "", *, on_behalf_of: str = "") -> None:
+    async def requeue(self, job: str, reason: str = "", *, on_behalf_of: str = "", elements: str = "") -> None:
         """Ask that a job releases its resources and waits again (R29), otherwise as `cancel`.
 
         Refused later if the job waits or has ended.
         """
         if self._nats is None:
-            await self.requeue_over_api(job, reason)
+            await self.requeue_over_api(job, reason, elements)
             return
-        if not on_behalf_of and await self._done_over_api(partial(self.requeue_over_api, job, reason)):
+        if not on_behalf_of and await self._done_over_api(partial(self.requeue_over_api, job, reason, elements)):
             return
         from headrace.contracts.messages.submissions import RequeueRequest  # noqa: PLC0415 - as in `submit_many`
 
         tenant, user, job_id = self._owner_of(job, on_behalf_of)
         await self._publish(
-            subjects.requeue(tenant, user, job_id), _encode(RequeueRequest(reason=reason, on_behalf_of=on_behalf_of))
+            subjects.requeue(tenant, user, job_id),
+            _encode(RequeueRequest(reason=reason, on_behalf_of=on_behalf_of, elements=elements)),
         )
 
     async def job(self, job: str | SubmittedJob) -> JobView:

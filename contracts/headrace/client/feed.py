@@ -27,8 +27,8 @@ class FeedFact(NamedTuple):
 
     @property
     def is_end(self) -> bool:
-        """True if this is the last fact of a job."""
-        return self.type in ENDS
+        """True if this is the last fact of a job; that some elements of an array have ended is not the last of the array."""
+        return self.type in ENDS and not self.fields.get("elements")
 
 
 def read_fact(subject: str, payload: bytes) -> FeedFact | None:

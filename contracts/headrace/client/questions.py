@@ -61,10 +61,12 @@ class Questions:
         labels: Mapping[str, str] | None = None,
         since: int = 0,
         id_prefix: str = "",
+        array: str = "",
     ) -> tuple[JobView, ...]:
         """The tenant's jobs, newest first, at most `limit`; empty arguments do not filter. `name` is a pattern with `*` and `?`.
 
         `since`: submitted at this time (microseconds since 1970) or later, to the second; `id_prefix`: the beginning of their ids.
+        An array is one of them; `array`, the id of one: its elements that have started or ended, the highest index first.
         """
         any_state = " OR ".join(f"state = {_quoted(state)}" for state in states)
         conditions = [f"({any_state})"] if any_state else []
@@ -78,6 +80,7 @@ class Questions:
             "filter": " AND ".join(conditions),
             "name_pattern": name,
             "labels": [f"{key}={value}" for key, value in (labels or {}).items()],
+            "array": array,
         }
         found = await self._list(f"{self._parent}/jobs", "jobs", query, limit)
         return tuple(map(answers.job, found))

@@ -21,8 +21,9 @@ from headrace.contracts.messages.submissions import (
 )
 from headrace.contracts.transport.encoding import encode
 from headrace.contracts.values.amounts import AmountError, parse_amount
+from headrace.contracts.values.arrays import ArrayError, parse_array
 from headrace.contracts.values.durations import DurationError, parse_duration
-from headrace.contracts.values.ids import ENTROPY_BYTES, JobId, is_job_id, is_token, make_job_id
+from headrace.contracts.values.ids import ENTROPY_BYTES, JobId, is_job_id, is_token, is_ulid, make_job_id
 
 
 class SubmissionOptions(TypedDict, total=False):
@@ -33,7 +34,7 @@ class SubmissionOptions(TypedDict, total=False):
     node
     finds. `on_behalf_of`: the member of the group for whom a service account submits, and who owns the job. `id` is a lower-case ULID; the
     same
-    id again is the same job.
+    id again is the same job. `array` such as `0-499%8`: an array of 500 jobs, at most 8 of them at once.
     """
 
     id: str
@@ -52,6 +53,7 @@ class SubmissionOptions(TypedDict, total=False):
     labels: Mapping[str, str]
     trace: str
     on_behalf_of: str
+    array: str
 
 
 LISTS = {
@@ -133,7 +135,7 @@ def _after(text: str) -> dict[str, str]:
 
 
 def _check(submission: JobSubmission) -> None:
-    if not is_job_id(submission.id):
+    if not is_ulid(submission.id):
         raise _invalid("id", f"invalid job id {submission.id!r}: use a lower-case ULID of 26 characters")
     for field, words in (("command", submission.command), ("on_abort", submission.on_abort)):
         if len(words) > COMMAND_MAX:
@@ -147,6 +149,11 @@ def _check(submission: JobSubmission) -> None:
             parse_duration(submission.time_limit)
     except DurationError as error:
         raise _invalid("time_limit", str(error)) from None
+    try:
+        if submission.array:
+            parse_array(submission.array)
+    except ArrayError as error:
+        raise _invalid("array", str(error)) from None
     for key, amount in submission.request.items():
         try:
             parse_amount(key, str(amount))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from headrace.admission.array_range import jobs_in
 from headrace.admission.judge import acting, asker_of_submit, judge
 from headrace.contracts import facts as f
 from headrace.contracts.facts.records import RECORD_FACTS_MAX
@@ -23,9 +24,11 @@ from headrace.contracts.transport.subjects import (
     parse_requeue,
     split_by,
 )
+from headrace.contracts.values.arrays import ArrayError, parse_part
 from headrace.contracts.values.durations import SECOND
-from headrace.contracts.values.ids import IdError, is_job_id, job_key
+from headrace.contracts.values.ids import IdError, array_of, index_of, is_job_id, is_ulid, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.fold.arrays import chosen, state_of
 from headrace.domain.fold.record_size import RecordCapacity
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.domain.queueing.access import may_act
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
     from headrace.admission.judge import Asker
     from headrace.contracts.facts import AnyFact
+    from headrace.contracts.values.arrays import Ranges
     from headrace.domain.fold.ledger import StoredMessage
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.state.state import State
@@ -121,7 +125,7 @@ class Admission:
             return False
         refused: dict[RejectReason, list[str]] = {}
         for submission in submissions:
-            if not is_job_id(submission.id):
+            if not is_ulid(submission.id):
                 refused.setdefault(RejectReason.MALFORMED, []).append(
                     f"id: {submission.id[:40]!r} is not a lower-case ULID of 26 characters"
                 )
@@ -158,7 +162,8 @@ class Admission:
             return False
         else:
             self._numbers.update({(one.tenant, one.user): one.number for one in numbered})
-            self._admitted |= {policy: pending + 1, asker.tenant: fresh + 1, user: own + 1}
+            count = jobs_in(fact.array)
+            self._admitted |= {policy: pending + count, asker.tenant: fresh + 1, user: own + count}
         self._known[fact.job] = fact.digest
         self._ids.setdefault((asker.tenant, submission.id), fact.job)
         return True
@@ -187,12 +192,34 @@ class Admission:
         tenant, user, job_id = parse_cancel(subject)
         request = decode_cancel(message.payload)
         key = self._key(tenant, user, job_id, request.on_behalf_of, now)
-        job = self.state.jobs.get(key)
+        job, elements = self._addressed(key, request.elements)
         if key in self._known or (job is not None and job.state not in FINAL):
-            return self._state_all((f.JobCancelRequestedV1(job=key, by=by or f"{tenant}.{user}", reason=request.reason[:256]),))
+            by = by or f"{tenant}.{user}"
+            return self._state_all((_cancel_requested(job, key, by, request.reason, elements),))
         if job is None and key not in self.state.answered:
             return self._refuse(message, RejectReason.NOT_ALLOWED, f"{user} has no job {job_id}")
         return True
+
+    def _addressed(self, key: str, elements: str) -> tuple[JobRecord | None, Ranges]:
+        """The job or array, and the part of the array that is meant; a waiting element is a part of its array.
+
+        Raises Malformed if a part is named and the job is not an array, _NotYet.
+        """
+        state = self.state
+        if elements and key not in state.arrays and key not in self._known:
+            raise Malformed(f"elements: {key.rpartition('.')[2]} is not an array; leave elements out")
+        try:
+            part = parse_part(elements) if elements else ()
+        except ArrayError as error:
+            raise Malformed(f"elements: {error}") from None
+        if array_of(key) in self._known:
+            raise _NotYet
+        job, array = state.jobs.get(key), state.arrays.get(key) or state.arrays.get(array_of(key))
+        if job is not None or array is None:
+            return job, part
+        if array.job.key == key:
+            return array.job, part
+        return (array.job, ((index_of(key),) * 2,)) if state_of(state, key) is JobState.PENDING else (None, ())
 
     def _judge_cancels(self, message: StoredMessage, now: int) -> bool:
         """Cancel several jobs in one record: pending jobs first, so that none of them starts when the running ones end."""
@@ -206,11 +233,11 @@ class Admission:
             if not is_job_id(job_id):
                 raise Malformed(f"jobs: {job_id[:40]!r} is not a lower-case ULID of 26 characters")
             key = self._key(tenant, user, job_id, request.on_behalf_of, now)
-            job = self.state.jobs.get(key)
+            job, elements = self._addressed(key, "")
             if job is None and key not in self._known:
                 unknown += [] if key in self.state.answered else [f"{user} has no job {job_id}"]
             elif job is None or not (job.state in FINAL or key in self.state.cancels or _is_cancelled(job)):
-                fact = f.JobCancelRequestedV1(job=key, by=by or f"{tenant}.{user}", reason=request.reason[:256])
+                fact = _cancel_requested(job, key, by or f"{tenant}.{user}", request.reason, elements)
                 (waiting if job is None or job.state is JobState.PENDING else holding).append(fact)
         facts = (*waiting, *holding)
         if facts and not self._state_all(facts) and (self._facts or not all(self._state_all((fact,)) for fact in facts)):
@@ -227,7 +254,7 @@ class Admission:
             return key
         if key in self._known:
             raise _NotYet
-        job = self.state.jobs.get(key)
+        job, _ = self._addressed(key, "")
         if job is None or not may_act(self.state, tenant, job.policy.document.group, user, for_whom, now):
             raise _NotTrusted(f"on_behalf_of: {user} may not act for {for_whom} here; the group has to name it in on_behalf")
         return key
@@ -238,7 +265,15 @@ class Admission:
         tenant, user, job_id = parse_requeue(subject)
         request = decode_requeue(message.payload)
         key = self._key(tenant, user, job_id, request.on_behalf_of, now)
-        job, answered = self.state.jobs.get(key), self.state.answered.get(key)
+        (job, elements), answered = self._addressed(key, request.elements), self.state.answered.get(key)
+        if job is not None and job.array is not None and job.array.job is job and job.state not in FINAL:
+            if any(one.state in REQUEUED_FROM for one in chosen(job.array, elements)):
+                by = by or f"{tenant}.{user}"
+                requested = f.JobRequeueRequestedV1(
+                    job=job.key, attempt=0, by=by, reason=request.reason[:256], elements=elements
+                )
+                return self._state_all((requested,))
+            return self._refuse(message, RejectReason.NOT_ALLOWED, f"no element of {job_id} that is meant runs")
         if job is None:
             ended = answered.state if answered is not None else None
             if ended is None and key not in self._known:
@@ -275,6 +310,10 @@ class Admission:
             return False
         self._counted[key] += 1
         return True
+
+
+def _cancel_requested(job: JobRecord | None, key: str, by: str, reason: str, elements: Ranges) -> f.JobCancelRequestedV1:
+    return f.JobCancelRequestedV1(job=key if job is None else job.key, by=by, reason=reason[:256], elements=elements)
 
 
 def _is_cancelled(job: JobRecord) -> bool:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from headrace.contracts.values.durations import MILLISECOND, format_duration
-from headrace.contracts.values.reasons import RejectReason
+from headrace.contracts.values.durations import DAY, MILLISECOND, MINUTE, format_duration
+from headrace.contracts.values.ids import job_id_time
+from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
 from headrace.domain.queueing.admissible import Rejection
 from headrace.domain.state.rate_limit import JOB, left, rate_of, wait_for
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.model import Group
     from headrace.contracts.messages.submissions import JobSubmission
     from headrace.domain.state.state import State
+
+
+ID_AGE_MAX = 1 * DAY
+ID_AHEAD_MAX = 5 * MINUTE
 
 
 def against_rules(group: Group | None, submission: JobSubmission) -> Rejection | None:
@@ -90,3 +95,10 @@ def too_fast(state: State, tenant: str, now: int, fresh: int) -> tuple[Rejection
     jobs = "1 job" if rate.per_second == 1 else f"{rate.per_second} jobs"
     message = f"tenant {tenant} may submit {jobs} a second; try again in {format_duration(wait)}"
     return Rejection(RejectReason.TOO_FAST, message), wait
+
+
+def id_too_old(job_id: str, now: int) -> Rejection | None:
+    """Rejection of an id whose time is not close to `now` (R14), or None."""
+    if now - ID_AGE_MAX <= job_id_time(job_id) <= now + ID_AHEAD_MAX:
+        return None
+    return Rejection(RejectReason.ID_TOO_OLD, f"id: {REJECT_SENTENCES[RejectReason.ID_TOO_OLD]}; make a new ULID")

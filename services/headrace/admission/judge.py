@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.admission.guards import against_rules, too_fast
+from headrace.admission.array_range import jobs_in, read_array
+from headrace.admission.guards import against_rules, id_too_old, too_fast
 from headrace.admission.runtime import NO_RULES, default_request, rules_of, text_of, uses, with_defaults
 from headrace.contracts import facts as f
 from headrace.contracts.facts.admission import Dependency
@@ -13,9 +14,11 @@ from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.transport.subjects import parse_submit, split_by
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, AmountError, format_amount, is_key, parse_amount
-from headrace.contracts.values.durations import DAY, MINUTE, DurationError, parse_duration
-from headrace.contracts.values.ids import job_id_time, job_key
+from headrace.contracts.values.arrays import ArrayError
+from headrace.contracts.values.durations import DurationError, parse_duration
+from headrace.contracts.values.ids import job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.fold.arrays import state_of
 from headrace.domain.model.requests import make_request
 from headrace.domain.queueing.access import is_member, may_act
 from headrace.domain.queueing.admissible import Rejection, never_fits, open_pools, time_limit_of
@@ -28,13 +31,12 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.model import PolicyProfile, Profile
     from headrace.contracts.messages.submissions import JobSubmission, JobText
     from headrace.contracts.values.amounts import Amounts
+    from headrace.contracts.values.arrays import ArrayRange
     from headrace.domain.model.jobs import PolicyState
     from headrace.domain.state.state import State
 
     Queue = tuple[PolicyState, Profile]
 
-ID_AGE_MAX = 1 * DAY
-ID_AHEAD_MAX = 5 * MINUTE
 RETRY_AFTER = 10_000_000
 LABELS_MAX = 64
 NAME_MAX, MESSAGE_MAX = 256, 512
@@ -102,6 +104,7 @@ class _Read(NamedTuple):
     request: Amounts
     time_limit: int | None
     after: tuple[Dependency, ...]
+    array: ArrayRange | None
 
 
 def judge(
@@ -121,7 +124,7 @@ def judge(
     `pending`: jobs of the policy admitted already in this record, `own`: of its user there, `fresh`: of the tenant; `batch`: keys of jobs
     admitted in it, on which others may depend; `seal(tenant, job, text)` returns the job's text as the record contains it.
     """
-    key, digest = job_key(asker.tenant, asker.user, submission.id), submission_digest(asker.policy, asker.profile, submission)
+    key, digest = job_key(*asker[:2], submission.id), submission_digest(asker.policy, asker.profile, submission)
     if isinstance(read := _read(state, asker, submission, now, batch), Rejection):
         return _rejected(key, asker, submission, digest, Declined(read))
     if isinstance(queue := queue_of(state, asker, now), Rejection):
@@ -139,9 +142,9 @@ def judge(
     amounts = amounts_of(state, asker, queue, asked)
     if isinstance(amounts, Declined):
         return _rejected(key, asker, submission, digest, amounts, asked)
-    if (crowded := too_many(state, policy, asker.user, now, pending=pending, fresh=fresh, own=own)) is not None:
+    before = {"pending": pending, "fresh": fresh, "own": own, "count": jobs_in(read.array)}
+    if (crowded := too_many(state, policy, asker.user, now, **before)) is not None:
         return _rejected(key, asker, submission, digest, crowded, asked)
-    text = text_of(rules, submission)
     return f.JobAdmittedV1(
         job=key,
         policy=asker.policy,
@@ -157,11 +160,12 @@ def judge(
         name=submission.name,
         labels=submission.labels,
         digest=digest,
-        text=seal(asker.tenant, key, text),
+        text=seal(asker.tenant, key, text := text_of(rules, submission)),
         trace=submission.trace if len(submission.trace) <= TRACE_MAX else "",
         submitted_by=asker.by,
         rules=uses(rules, submission, text),
         contained=asked.contained,
+        array=read.array,
     )
 
 
@@ -182,11 +186,12 @@ def _beyond(policy: PolicyState, asker: Asker) -> bool:
 
 
 def too_many(
-    state: State, policy: PolicyState, user: str, now: int, *, pending: int, fresh: int, own: int = 0
+    state: State, policy: PolicyState, user: str, now: int, *, pending: int, fresh: int, own: int = 0, count: int = 1
 ) -> Declined | None:
     """Rejection because the disk, the policy's queue, its user's part of it or the tenant's rate is full; else None (R14).
 
-    With the time to wait. `pending`, `own` and `fresh`: those admitted in the same record, of the policy, of the user there, of the tenant.
+    With the time to wait. `pending`, `own` and `fresh`: those admitted in the same record, of the policy, of the user there, of the tenant;
+    `count`: how many jobs it is.
     """
     if state.terms.scarce:
         return Declined(
@@ -195,10 +200,14 @@ def too_many(
     most, name, tenant = policy.document.max_pending, policy.document.name, policy.document.tenant
     per_user = policy.document.per_user
     mine = None if per_user is None else per_user.max_pending
-    if mine is not None and policy.user_pending.get(user, 0) + own >= mine:
+    if max(count - most, count - mine if mine is not None else 0) > 0:
+        bound = most if mine is None else min(most, mine)
+        message = f"array: it has {count} elements, and at most {bound} jobs may be pending; submit smaller ones"
+        return Declined(Rejection(RejectReason.TOO_MANY_PENDING, message))
+    if mine is not None and policy.user_pending.get(user, 0) + own + count > mine:
         message = f"{mine} jobs of user {user} are pending in policy {name}, as many as each user may have; try again in 10 s"
         return Declined(Rejection(RejectReason.TOO_MANY_PENDING, message), RETRY_AFTER)
-    if policy.pending + pending < most:
+    if policy.pending + pending + count <= most:
         found = too_fast(state, tenant, now, fresh)
         return None if found is None else Declined(*found)
     message = f"{most} jobs are pending in policy {name}; try again in 10 s"
@@ -253,8 +262,11 @@ def _read(state: State, asker: Asker, submission: JobSubmission, now: int, batch
             return _malformed(f"request.{name}: {error}")
     try:
         time_limit = parse_duration(submission.time_limit) if submission.time_limit else None
+        array = read_array(state, submission.array)
     except DurationError as error:
         return _malformed(f"time_limit: {error}")
+    except ArrayError as error:
+        return _malformed(f"array: {error}")
     if (too_old := id_too_old(submission.id, now)) is not None:
         return too_old
     if len(submission.after) > AFTER_MAX:
@@ -262,20 +274,13 @@ def _read(state: State, asker: Asker, submission: JobSubmission, now: int, batch
     after = []
     for dependency in submission.after:
         other = dependency.job if "." in dependency.job else f"{asker.tenant}.{asker.user}.{dependency.job}"
-        known = other in state.jobs or other in state.answered or other in batch
+        known = other in batch or state_of(state, other) is not None
         if not known or not other.startswith(asker.tenant + "."):
             return _malformed(f"after: no job {dependency.job[:200]} is known; submit it first, with its id in full")
         if dependency.when not in ("ok", "any"):
             return _malformed(f"after: {dependency.when!r} is not a condition; write ok or any")
         after.append(Dependency(job=other, when=dependency.when))
-    return _Read(request, time_limit, tuple(after))
-
-
-def id_too_old(job_id: str, now: int) -> Rejection | None:
-    """Rejection of an id whose time is not close to `now` (R14), or None."""
-    if now - ID_AGE_MAX <= job_id_time(job_id) <= now + ID_AHEAD_MAX:
-        return None
-    return Rejection(RejectReason.ID_TOO_OLD, f"id: {REJECT_SENTENCES[RejectReason.ID_TOO_OLD]}; make a new ULID")
+    return _Read(request, time_limit, tuple(after), array)
 
 
 def _wrong_text(submission: JobSubmission) -> str:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
+from headrace.admission.array_range import jobs_in, wrong_array
 from headrace.admission.decide import REFUSALS_STATED, REQUEUED_FROM
-from headrace.admission.guards import against_image, has_rules
+from headrace.admission.guards import against_image, has_rules, id_too_old
 from headrace.admission.judge import (
     MESSAGE_MAX,
     Asker,
@@ -24,7 +25,6 @@ from headrace.admission.judge import (
     RequestedJob,
     acting,
     amounts_of,
-    id_too_old,
     not_on_behalf,
     queue_of,
     too_many,
@@ -36,6 +36,7 @@ from headrace.contracts.transport.subjects import asker_of, parse_cancel, parse_
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, job_key
 from headrace.contracts.values.reasons import RejectReason
+from headrace.domain.fold.arrays import chosen, state_of
 from headrace.domain.model.job_states import FINAL
 from headrace.domain.queueing.admissible import Rejection, time_limit_of
 from headrace.domain.state.account_numbers import next_number
@@ -171,7 +172,8 @@ class Review:
             others = ", ".join(name for name in fact.__struct_fields__ if getattr(fact, name) != getattr(again, name))
             self._object(fact, f"job {fact.job} is admitted, and its {others} would be otherwise", again)
         self._known.add(fact.job)
-        self._fresh.update((tenant, f"{tenant}/{fact.policy}", f"{tenant}/{fact.policy}/{user}"))
+        count = jobs_in(fact.array)
+        self._fresh.update({tenant: 1, f"{tenant}/{fact.policy}": count, f"{tenant}/{fact.policy}/{user}": count})
 
     def _admitted_again(self, fact: f.JobAdmittedV1, asker: Asker, job_id: str) -> Declined | f.JobAdmittedV1:
         """The rejection that an admitted job should have got; otherwise the fact as it would be stated."""
@@ -189,7 +191,9 @@ class Review:
         limit = time_limit_of(policy.document, profile, fact.time_limit) if profile is not None else fact.time_limit
         if isinstance(limit, Rejection):
             return Declined(limit)
-        if (crowded := self._too_many(asker, policy)) is not None:
+        if wrong := wrong_array(self._state, fact.array):
+            return Declined(Rejection(RejectReason.MALFORMED, wrong))
+        if (crowded := self._too_many(asker, policy, jobs_in(fact.array))) is not None:
             return crowded
         stated = (fact.request, fact.mig, fact.replicas, fact.contained, fact.rules)
         if made == stated and limit == fact.time_limit:
@@ -219,14 +223,15 @@ class Review:
         for other in fact.after:
             is_ours = other.job.startswith(asker.tenant + ".") and other.when in ("ok", "any")
             # a submission that was refused and only counted is known to later ones of the record, but not named
-            if not is_ours or not (self._counts or self._is_known(other.job)):
+            is_known = self._counts or self._is_known(other.job) or state_of(self._state, other.job) is not None
+            if not is_ours or not is_known:
                 return f"after: no job {other.job[:200]} is known"
         return ""
 
-    def _too_many(self, asker: Asker, policy: PolicyState) -> Declined | None:
+    def _too_many(self, asker: Asker, policy: PolicyState, count: int = 1) -> Declined | None:
         queue = f"{asker.tenant}/{asker.policy}"
         pending, fresh, own = (self._fresh[name] for name in (queue, asker.tenant, f"{queue}/{asker.user}"))
-        return too_many(self._state, policy, asker.user, self._now, pending=pending, fresh=fresh, own=own)
+        return too_many(self._state, policy, asker.user, self._now, pending=pending, fresh=fresh, own=own, count=count)
 
     def _rejected(self, fact: f.JobRejectedV1) -> None:
         tenant, user, job_id = fact.job.split(".")
@@ -289,12 +294,15 @@ class Review:
             self._object(fact, f"it calls job {key} unknown, but the job exists")
 
     def _cancel(self, fact: f.JobCancelRequestedV1) -> None:
-        job = self._state.jobs.get(fact.job)
+        array = self._state.arrays.get(fact.job)
+        job = self._state.jobs.get(fact.job) if array is None else array.job
         if not (fact.job in self._known or self._counts or (job is not None and job.state not in FINAL)):
             self._object(fact, f"job {fact.job} cannot be cancelled: it is not known or has ended")
 
     def _requeue(self, fact: f.JobRequeueRequestedV1) -> None:
-        job = self._state.jobs.get(fact.job)
+        job, array = self._state.jobs.get(fact.job), self._state.arrays.get(fact.job)
+        if array is not None and any(one.state in REQUEUED_FROM for one in chosen(array, fact.elements)):
+            return
         if job is None or job.state not in REQUEUED_FROM or job.attempt != fact.attempt:
             self._object(
                 fact, f"attempt {fact.attempt} of job {fact.job} cannot be requeued: it is not this job's running attempt (R29)"

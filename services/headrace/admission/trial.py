@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from headrace.admission.array_range import jobs_in
 from headrace.admission.judge import acting, asker_of_submit, judge
 from headrace.contracts import facts as f
 from headrace.contracts.messages.queries import TrialAnswer, Verdict
 from headrace.contracts.transport.codec import decode_submit
 from headrace.contracts.transport.digests import submission_digest
-from headrace.contracts.values.ids import is_job_id, job_key
+from headrace.contracts.values.ids import is_ulid, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
 from headrace.domain.state.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
 
@@ -27,7 +28,7 @@ def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:
     ids: dict[str, str] = {}  # id to the key that came first in the message
     verdicts: list[Verdict] = []
     for submission in decode_submit(bytes(request.message)):
-        if not is_job_id(submission.id):
+        if not is_ulid(submission.id):
             message = f"id: {submission.id[:40]!r} is not a lower-case ULID of 26 characters"
             verdicts.append(Verdict(job="", reason=RejectReason.MALFORMED, message=message))
             continue
@@ -52,6 +53,7 @@ def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:
             verdicts.append(Verdict(job=key, reason=fact.reason, message=fact.message))
             continue
         batch[key] = digest
-        admitted.update((policy, whose.tenant, user))
+        count = jobs_in(fact.array)
+        admitted.update({policy: count, whose.tenant: 1, user: count})
         verdicts.append(Verdict(job=key))
     return TrialAnswer(verdicts=tuple(verdicts))

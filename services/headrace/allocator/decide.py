@@ -13,6 +13,7 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from headrace.allocator.array_lines import unstarted_of
 from headrace.allocator.candidate_index import CandidateIndex
 from headrace.allocator.demand_mix import DemandLearning
 from headrace.allocator.granting import grant
@@ -74,6 +75,8 @@ class Allocator:
                 self.reviewed = state.documents_sequence
             settled += dismissed
             skip |= {fact.job for fact in dismissed}
+        if state.arrays:
+            skip |= unstarted_of(state, settled)
         skip |= {key for key, job in state.cancels.items() if job.state in _WAITS}  # those that the next record ends
         line_stands = not any(isinstance(fact, JobRequeuedV1) for fact in settled)
         facts = (*settled, *grant(state, self.index, now, skip, record, in_line=line_stands))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from headrace.allocator.array_lines import cancel_order, with_others
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
@@ -205,7 +206,9 @@ def _requeued(job: JobRecord, cause: str, now: int) -> f.JobRequeuedV1:
 
 
 def _ended(job: JobRecord, final: str, cause: str, exit_code: int | None) -> f.JobEndedV1:
-    return f.JobEndedV1(job=job.key, attempt=job.attempt, state=final, cause=cause, exit_code=exit_code)
+    array = job.array if job.array is not None and job.array.job is job else None
+    elements = () if array is None else array.range.indices(array.range.numbers(()))
+    return f.JobEndedV1(job=job.key, attempt=job.attempt, state=final, cause=cause, exit_code=exit_code, elements=elements)
 
 
 def stop(job: JobRecord, cause: str, *, preemptor: str = "", then: str = "") -> f.StopOrderedV1:
@@ -231,8 +234,12 @@ def _after_preemption(job: JobRecord) -> str:
 
 def _cancels(state: State, _now: int) -> Iterator[Due]:
     """Cancellations. Waiting jobs end first, so that none of them starts on units that the others release."""
-    for job in sorted(state.cancels.values(), key=lambda job: job.state is not JobState.PENDING):
-        if job.state is JobState.PENDING:
+    for job in sorted(state.cancels.values(), key=cancel_order):
+        array = job.array
+        if array is not None and array.job is job:
+            part = array.range.indices(array.cancelling)
+            yield job, [structs.replace(_ended(job, "cancelled", "cancelled", None), elements=part)]
+        elif job.state is JobState.PENDING:
             yield job, [_ended(job, "cancelled", "cancelled", None)]
         elif job.leases and (job.stop is None or job.stop.cause != "cancelled"):
             yield job, [stop(job, "cancelled")]
@@ -340,7 +347,7 @@ def _closed(state: State, _now: int) -> Iterator[Due]:
     for closing in state.terms.closings.values():
         if closing.mode != "cancel":
             continue
-        for job in waiting_under(state, closing):
+        for job in map(with_others, waiting_under(state, closing)):
             yield job, [_ended(job, "cancelled", "deleted", None)]
         for job in holding_under(state, closing):
             if job.stop is None:
@@ -362,16 +369,17 @@ def review_pending(state: State) -> list[f.JobDismissedV1]:
     One check for each group, and one for each job outside a group. In the order of their keys, because the order of groups differs after
     starting from a snapshot.
     """
-    found: list[f.JobDismissedV1] = []
+    found: dict[str, f.JobDismissedV1] = {}
     for group in state.pending.groups.values():
         rejection = why_never(state, group)
         if rejection is not None:
-            found += [_dismissed(job, rejection) for job in group.members.values()]
+            found |= {(one := with_others(job)).key: _dismissed(one, rejection) for job in group.members.values()}
     for job in state.pending.ineligible.values():
         rejection = why_never(state, job)
         if rejection is not None:
-            found.append(_dismissed(job, rejection))
-    return sorted(found, key=lambda fact: fact.job)
+            one = with_others(job)
+            found[one.key] = _dismissed(one, rejection)
+    return [found[key] for key in sorted(found)]
 
 
 def _dismissed(job: JobRecord, rejection: Rejection) -> f.JobDismissedV1:

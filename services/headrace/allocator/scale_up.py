@@ -81,7 +81,7 @@ def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
     for group in state.pending.groups.values():
         pool = _asks_in(state, group, creatable, now)
         if pool is not None:
-            count = min(len(group.members), _within(state, group, pool))
+            count = min(_jobs_of(group), _within(state, group, pool))
             if count > 0:
                 asks.setdefault(pool.document.name, []).append(_ask(group, count))
     for name in sorted(asks):
@@ -90,6 +90,16 @@ def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
         if nodes:
             jobs = sorted(ask.name for ask in asks[name])[:NAMED_MAX]
             yield f.GrowthRequestedV1(pool=name, nodes=nodes, jobs=tuple(jobs))
+
+
+def _jobs_of(group: JobGroup) -> int:
+    """How many jobs wait there: of an array, as many as may still start at once."""
+    jobs = 0
+    for job in group.members.values():
+        array = job.array
+        more = job.stands_for
+        jobs += more if array is None or not array.range.at_once else min(more, array.range.at_once - array.busy)
+    return jobs
 
 
 def _ask(group: JobGroup, count: int) -> GrowthRequest:
@@ -127,7 +137,7 @@ def _is_open_to(state: State, group: JobGroup, pool: PoolState) -> bool:
 
 def _within(state: State, group: JobGroup, pool: PoolState) -> int:
     """Number of jobs of the group that fit under every limit, and in its reservation if it may not borrow."""
-    counts = [len(group.members)]
+    counts = [_jobs_of(group)]
     for scope in limits_of(state, group, pool.document.name):
         if not (group.beyond and scope.kind != "tenant"):
             counts += _times(scope.limit, scope.use, group, pool)

@@ -199,6 +199,7 @@ def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None
         secrets=text.secrets if text is not None else {},
         mounts=text.mounts if text is not None else (),
         account=state.accounts.get((job.tenant, job.user), 0),
+        array=job.array.range if job.array is not None else None,
     )
 
 

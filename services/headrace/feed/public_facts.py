@@ -68,16 +68,16 @@ OF_A_JOB: dict[type, _Shown] = {
         "admitted",
         (
             *("job", "policy", "profile", "request", "mig", "replicas", "preemptible", "priority"),
-            *("max_retries", "time_limit", "after", "name", "labels"),
+            *("max_retries", "time_limit", "after", "name", "labels", "array"),
         ),
     ),
     f.JobRejectedV1: _Shown("job", "rejected", ("job", "policy", "profile", "reason", "message", "name", "retry_after")),
-    f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason")),
-    f.JobRequeueRequestedV1: _Shown("job", "requeue-requested", ("job", "attempt", "by", "reason")),
+    f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason", "elements")),
+    f.JobRequeueRequestedV1: _Shown("job", "requeue-requested", ("job", "attempt", "by", "reason", "elements")),
     f.JobRequeuedV1: _Shown(
         "job", "requeued", ("job", "attempt", "cause", "min_runtime", "not_before", "avoid", "avoid_until", "may_overlap")
     ),
-    f.JobEndedV1: _Shown("job", "ended", ("job", "attempt", "state", "cause", "exit_code")),
+    f.JobEndedV1: _Shown("job", "ended", ("job", "attempt", "state", "cause", "exit_code", "elements")),
     f.JobDismissedV1: _Shown("job", "dismissed", ("job", "reason", "message")),
     f.CheckpointRegisteredV1: _Shown("job", "checkpointed", ("job", "attempt", "uri", "step", "at")),
     f.LeaseGrantedV1: _Shown(

@@ -68,7 +68,7 @@ class SealedTextCache:
         texts: dict[str, str] = {}
         for job in jobs:
             if job.key not in texts:
-                sealed = self._sealed.get(job.key)
+                sealed = self._sealed.get(admitted_as(job))
                 texts[job.key] = await self._fetch(job) if sealed is None else sealed
         return texts
 
@@ -76,7 +76,7 @@ class SealedTextCache:
         found = await self._read(job.order[0])
         for key, sealed in found.items():
             self.add(key, sealed)
-        return found.get(job.key, "")
+        return found.get(admitted_as(job), "")
 
     async def _read(self, sequence: int) -> dict[str, str]:
         """Sealed text by job key, for all jobs admitted by one record."""
@@ -95,7 +95,7 @@ class SealedTextCache:
     def open(self, job: JobRecord, sealed: str) -> JobText | None:
         """Opened text of a job; None if its key is missing and may come back, `NONE` if it can never be opened again."""
         try:
-            return decode(self._open(f"{job.tenant}.{job.user}", sealed, job.key), JobText)
+            return decode(self._open(f"{job.tenant}.{job.user}", sealed, admitted_as(job)), JobText)
         except KeyGone as error:
             if (job.tenant, job.user) in self._erased:
                 return NONE
@@ -104,3 +104,8 @@ class SealedTextCache:
         except (SealError, Malformed) as error:
             _log.error("text_unreadable", job=job.key, reason=str(error), help="its order goes out without a command")
             return NONE
+
+
+def admitted_as(job: JobRecord) -> str:
+    """The key under which a text was sealed: an array has one text for all its elements."""
+    return job.key if job.array is None else job.array.job.key

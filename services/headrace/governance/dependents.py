@@ -20,9 +20,9 @@ def jobs_under(state: State, name: ObjectName) -> tuple[int, int]:
     if name.kind == "policy":
         policy = state.policies[name.tenant, name.name]
         return len(policy.jobs), policy.pending
-    under = [job for job in state.jobs.values() if job.state not in FINAL and _is_under(state, job, name)]
-    pending = sum(job.state is JobState.PENDING for job in under)
-    return len(under) - pending, pending
+    under = [job for job in state.jobs_and_arrays() if job.state not in FINAL and _is_under(state, job, name)]
+    waiting = [job.stands_for for job in under if job.state is JobState.PENDING]
+    return len(under) - len(waiting), sum(waiting)
 
 
 def _is_under(state: State, job: JobRecord, name: ObjectName) -> bool:

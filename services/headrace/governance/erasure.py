@@ -37,7 +37,7 @@ def erasing(request: EraseRequest, author: str, called: str = "", *, has_key: bo
             return Decision(
                 ApplyAnswer(changes=()), code="NOT_FOUND", error=f"tenant: there is no {request.tenant}, and no text of it"
             )
-        alive = sum(job.tenant == request.tenant and job.state not in FINAL for job in state.jobs.values())
+        alive = sum(job.tenant == request.tenant and job.state not in FINAL for job in state.jobs_and_arrays())
         if alive:
             error = f"tenant: {alive} jobs of {request.tenant} have not ended and need what they run; cancel them first"
             return _refused("REFUSED", error)
@@ -52,7 +52,7 @@ def _person(state: State, request: EraseRequest, author: str, called: str, *, ha
     tenant, user = request.tenant, request.user
     if not is_token(user):
         return _refused("INVALID", f"user: {user[:80]!r} is not a name")
-    alive = sum(job.tenant == tenant and job.user == user and job.state not in FINAL for job in state.jobs.values())
+    alive = sum(job.tenant == tenant and job.user == user and job.state not in FINAL for job in state.jobs_and_arrays())
     if alive:
         return _refused("REFUSED", f"user: {alive} jobs of {user} have not ended and need what they run; cancel them first")
     named = _named_by(state, tenant, user)
@@ -81,7 +81,7 @@ def _is_known(state: State, tenant: str, user: str) -> bool:
     return (
         any((tenant, user) in table for table in (state.users, tokens.claims, tokens.outdated, tokens.erased))
         or any((token.tenant, token.handle) == (tenant, user) for token in tokens.known.values())
-        or any(key.startswith(theirs) for table in (state.jobs, state.answered) for key in table)
+        or any(key.startswith(theirs) for table in (state.jobs, state.arrays, state.answered) for key in table)
     )
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.contracts.facts import JobEndedV1, JobRejectedV1
 from headrace.contracts.values.amounts import AmountError, format_amount, parse_amount
 from headrace.contracts.values.durations import format_duration
+from headrace.contracts.values.ids import array_of
 from headrace.domain.explain.availability import stocks
 from headrace.domain.explain.wait_reasons import wait_of
+from headrace.domain.fold import arrays
 from headrace.domain.model.job_states import JobState
 from headrace.domain.state.quota import borrowed
 from headrace.simulate.names import find_policy
@@ -42,6 +44,11 @@ def state_of(world: World, name: str) -> str:
     job = world.state.jobs.get(key)
     if job is not None:
         return _shown(job)
+    if key in world.state.arrays:
+        array = world.state.arrays[key]
+        return "running" if array.busy else array.job.state.value
+    if array_of(key) in world.state.arrays:
+        return str(arrays.state_of(world.state, key) or "rejected")
     ends = (fact for stated in reversed(world.history) for fact in stated.facts if isinstance(fact, JobEndedV1))
     return next((fact.state for fact in ends if fact.job == key), "rejected")
 
@@ -101,6 +108,9 @@ def _reason_of(world: World, name: str) -> str:
     if key is None:
         return NEVER
     job = world.state.jobs.get(key)
+    if key in world.state.arrays:
+        array = world.state.arrays[key]
+        job = array.front if array.front is not None and array.front.state is JobState.PENDING else array.job
     if job is None:
         rejections = [fact for stated in world.history for fact in stated.facts if isinstance(fact, JobRejectedV1)]
         return next((fact.reason for fact in rejections if fact.job == key), "none")

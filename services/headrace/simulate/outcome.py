@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.amounts import GPU
+from headrace.contracts.values.ids import element_name
 from headrace.domain.model.job_states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from headrace.contracts.facts import AnyFact
+    from headrace.contracts.values.arrays import ArrayRange, Ranges
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.state.state import State
 
@@ -79,6 +81,11 @@ class Outcome:
                 else:
                     self._held[job.key, rank] = _Held(units, now)
             self._begin_attempt(job, now)
+        for array in self.state.arrays.values():
+            job = array.job
+            for key in _elements(job.key, array.range, array.range.indices(array.waiting)) if array.waiting else ():
+                queue, group = (*job.policy.key, job.profile), job.policy.document.group
+                self.job_outcomes[key] = JobOutcome(queue, group, job.admitted_at)
 
     def _begin_attempt(self, job: JobRecord, now: int) -> None:
         """Unsaved work of a running attempt counts from its start, but only what is held from now on is used."""
@@ -125,7 +132,17 @@ class Outcome:
         return JobOutcome((tenant, fact.policy, fact.profile), "" if policy is None else policy.document.group, at)
 
     def _admitted(self, fact: f.JobAdmittedV1, at: int) -> None:
-        self.job_outcomes[fact.job] = self._outcome_of(fact, at)
+        for key in (fact.job,) if fact.array is None else _elements(fact.job, fact.array, ()):
+            self.job_outcomes[key] = self._outcome_of(fact, at)
+
+    def _unstarted(self, fact: f.JobEndedV1 | f.JobDismissedV1) -> Iterator[JobOutcome]:
+        """Of a fact about an array: the outcomes of those elements that it is about."""
+        array = self.state.arrays.get(fact.job)
+        indices = fact.elements if isinstance(fact, f.JobEndedV1) else ()
+        for key in _elements(fact.job, array.range, indices) if array is not None else ():
+            found = self.job_outcomes.get(key)
+            if found is not None and not (found.starts or found.had_started or found.over) and key not in self._to_start:
+                yield found
 
     def _left(self, fact: f.LeaseEndedV1 | f.LeaseRevokedV1, at: int) -> None:
         self._parked.pop((fact.job, fact.rank), None)
@@ -166,8 +183,8 @@ class Outcome:
 
     def _dismissed(self, fact: f.JobDismissedV1, _at: int) -> None:
         job_outcome = self.job_outcomes.get(fact.job)
-        if job_outcome is not None:
-            job_outcome.refused, job_outcome.over = fact.reason, True
+        for one in (job_outcome,) if job_outcome is not None else self._unstarted(fact):
+            one.refused, one.over = fact.reason, True
 
     def _granted(self, fact: f.LeaseGrantedV1, at: int) -> None:
         self._held[fact.job, fact.rank] = _Held(fact.amounts.get(GPU, 0), at)
@@ -197,8 +214,17 @@ class Outcome:
             job_outcome.over = True
             if fact.cause == PREEMPTED and fact.state != SUCCEEDED:
                 self._cut_short(fact.job)
+        for one in self._unstarted(fact):
+            one.over = True
 
     def _ordered(self, fact: f.PreemptionOrderedV1, _at: int) -> None:
         for victim in fact.victims:
             if victim.job in self.job_outcomes:
                 self.job_outcomes[victim.job].preemptions += 1
+
+
+def _elements(array: str, elements: ArrayRange, indices: Ranges) -> Iterator[str]:
+    """Keys of the elements of an array with these indices; without indices, of all."""
+    for first, last in elements.numbers(indices):
+        for number in range(first, last + 1):
+            yield element_name(array, elements.index(number))

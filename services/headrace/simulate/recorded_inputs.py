@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import array_of
 from headrace.domain.explain.expected_ends import ExpectedEnds
 from headrace.domain.model.job_states import JobState
 from headrace.simulate.replay_facts import REMOVED, WRITTEN, object_of
@@ -170,6 +171,10 @@ class RecordedInputs:
     def came(self) -> list[f.JobAdmittedV1]:
         """Return the submitted jobs."""
         return [fact for moment in self.moments for fact in moment.stated if isinstance(fact, f.JobAdmittedV1)]
+
+    def elements(self, array: str) -> list[str]:
+        """Return the keys of an array's elements that have run."""
+        return [key for key in self._seen if array_of(key) == array]
 
     def left_at(self, job: str, attempt: int) -> int | None:
         """Return when an attempt really ended by itself."""

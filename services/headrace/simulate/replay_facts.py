@@ -74,6 +74,8 @@ def _again(world: VirtualSystem, fact: AnyFact) -> Iterator[AnyFact]:
             yield _admitted(world, fact)
         case f.JobRequeueRequestedV1() | f.PreemptionForcedV1():
             job = world.state.jobs.get(fact.job)
+            if fact.job in world.state.arrays:
+                yield fact
             if job is not None and job.state in HOLDING:
                 yield structs.replace(fact, attempt=job.attempt)
         case f.NodeLostV1() | f.NodeStoppedV1():
@@ -102,10 +104,11 @@ def _admitted(world: VirtualSystem, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | 
     if limit != fact.time_limit:
         fact = structs.replace(fact, time_limit=limit)
     never = _never(world, policy, profile, fact, beyond=user in policy.document.beyond_limit)
-    if never is None and policy.pending >= policy.document.max_pending:
+    count = 1 if fact.array is None else fact.array.count
+    if never is None and policy.pending + count > policy.document.max_pending:
         never = Rejection(RejectReason.TOO_MANY_PENDING, f"{policy.pending} jobs are pending in policy {fact.policy}")
     most = policy.document.per_user.max_pending if policy.document.per_user is not None else None
-    if never is None and most is not None and policy.user_pending.get(user, 0) >= most:
+    if never is None and most is not None and policy.user_pending.get(user, 0) + count > most:
         never = Rejection(RejectReason.TOO_MANY_PENDING, f"{most} jobs of user {user} are pending in policy {fact.policy}")
     return fact if never is None else _refused(fact, never)
 

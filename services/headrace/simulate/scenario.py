@@ -12,11 +12,12 @@ from headrace.contracts.documents.model import Documents
 from headrace.contracts.documents.reader import DOCUMENTS
 from headrace.contracts.documents.tree import Path, Tree
 from headrace.contracts.facts import AnyFact
+from headrace.contracts.values.arrays import ArrayError, parse_array, parse_part
 from headrace.contracts.values.durations import DAY, SECOND
 from headrace.contracts.values.ids import DEFAULT_TENANT
 from headrace.contracts.values.isolation import LEVELS, UNABLE
 from headrace.contracts.values.mig import family_of
-from headrace.simulate.names import numbered
+from headrace.simulate.names import elements_named, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +90,8 @@ class Submit(ScenarioPart, frozen=True, kw_only=True):
     request: dict[str, str] = {}
     image: str = ""
     command: tuple[str, ...] = ("simulated",)
+    array: str = ""
+    """It is an array, written as in a submission; its elements are called `name-index`."""
     ends: tuple[tuple[int, int], ...] = ()
     """Set when a real history is replayed: the work and the exit code of each attempt that ended by itself; never in files."""
 
@@ -117,7 +120,7 @@ class Expect(ScenarioPart, frozen=True, kw_only=True):
 class Moment(ScenarioPart, frozen=True, kw_only=True):
     """One entry of the timeline: `at` in microseconds since the start, and one event.
 
-    `cancel_many`: jobs, those of one user by one request.
+    `cancel_many`: jobs, those of one user by one request. `elements`: the part of an array that a `cancel` or `requeue` is about.
 
     `refused`: governance has to refuse it, with this text in its message. From `refuse_starts` or `stall_starts` on until `allow_starts`,
     the node refuses its starts (R36), or never completes them.
@@ -137,6 +140,7 @@ class Moment(ScenarioPart, frozen=True, kw_only=True):
     cancel: str = ""
     cancel_many: tuple[str, ...] = ()
     requeue: str = ""
+    elements: str = ""
     finish: str = ""
     fail: str = ""
     force: str = ""
@@ -193,23 +197,42 @@ def _check_submit(submit: Submit) -> Iterator[Complaint]:
         yield ("checkpoint_every",), "write 1s or more, or leave it out"
     if submit.queue.count("/") != 1:
         yield ("queue",), f"invalid queue {submit.queue!r}; write <policy>/<profile>"
+    if submit.array:
+        try:
+            parse_array(submit.array)
+        except ArrayError as error:
+            yield ("array",), str(error)
+        if submit.count != 1:
+            yield ("count",), "an array is one submission; leave count out"
 
 
 def _check_moment(moment: Moment) -> Iterator[Complaint]:
-    fields = (name for name in moment.__struct_fields__ if name not in ("at", "refused", "by"))
+    fields = (name for name in moment.__struct_fields__ if name not in ("at", "refused", "by", "elements"))
     events = [name for name in fields if getattr(moment, name) not in (None, "", ())]
     if not events:
         yield (
             (),
-            f"nothing happens here; write one of {', '.join(name for name in MOMENT.forms if name not in ('at', 'refused'))}",
+            f"nothing happens here; write one of {', '.join(name for name in MOMENT.forms if name not in ('at', 'refused', 'elements'))}",
         )
     elif len(events) != 1:
         yield (), f"one thing happens in each entry, here are {len(events)}; write more entries with the same 'at'"
+    elif moment.elements and not (moment.cancel or moment.requeue):
+        yield ("elements",), "it names the part of an array for cancel or requeue; write it beside one of them"
+    elif moment.elements and (wrong := _wrong_part(moment.elements)):
+        yield ("elements",), wrong
     elif moment.refused and events[0] not in GOVERNED:
         yield (
             ("refused",),
             f"{events[0]} cannot be refused by governance; write it beside one of {', '.join(GOVERNED)}",
         )
+
+
+def _wrong_part(text: str) -> str:
+    try:
+        parse_part(text)
+    except ArrayError as error:
+        return str(error)
+    return ""
 
 
 def _check_names(file: _File) -> Iterator[Complaint]:
@@ -259,6 +282,8 @@ def _too_much(file: _File) -> Complaint | None:
 def check_new_names(sort: str, row: Nodes | Submit, taken: set[str], at: Path) -> Iterator[Complaint]:
     """Yield a complaint if a node or job of the row is in `taken` already; then add them to it."""
     names = numbered(row.name, row.count)
+    if isinstance(row, Submit) and row.array:
+        names += elements_named(row.name, row.array)
     again = next((name for name in names if name in taken), None)
     if again is not None:
         yield at, f"there is a {sort} {again} already; names are given once"
@@ -307,6 +332,7 @@ SUBMIT = Shape(
         "request": _WORDS,
         "image": _TEXT,
         "command": Several(_TEXT, least=1),
+        "array": _TEXT,
     },
     check=_check_submit,
 )
@@ -340,6 +366,7 @@ MOMENT = Shape(
         "cancel": w.TOKEN,
         "cancel_many": Several(w.TOKEN, least=1),
         "requeue": w.TOKEN,
+        "elements": _TEXT,
         "finish": w.TOKEN,
         "fail": w.TOKEN,
         "force": w.TOKEN,

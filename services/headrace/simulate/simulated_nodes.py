@@ -18,6 +18,7 @@ from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.transport.subjects import node_writer
 from headrace.contracts.values.amounts import CPU_UNITS
+from headrace.contracts.values.ids import array_of
 from headrace.contracts.values.isolation import CONTAINED
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class SimulatedNodes:
     def _start(self, fact: f.LeaseGrantedV1, now: int) -> None:
         if fact.node in self.lost:
             return
-        behaviour = self.behaviours[fact.job]
+        behaviour = self.behaviours.get(fact.job) or self.behaviours[array_of(fact.job)]
         done = self.saved.get(fact.resume_from, 0)
         duration, exit_code = _next_end(behaviour, self.ended.get(fact.job, 0))
         ends = None if duration is None else now + max(0, duration - done)

@@ -80,7 +80,9 @@ def _carry_out(world: VirtualSystem, moment: Moment) -> None:
 def _request_about_jobs(world: VirtualSystem, moment: Moment) -> None:
     for name, subject in ((moment.cancel, cancel), (moment.requeue, requeue)):
         if name:
-            world.publish(subject(*world.names[name].split(".")), b"{}")
+            world.publish(
+                subject(*world.names[name].split(".")), encode({"elements": moment.elements} if moment.elements else {})
+            )
     keys = [world.names[name].split(".") for name in moment.cancel_many]
     for tenant, user in dict.fromkeys((tenant, user) for tenant, user, _ in keys):
         ids = tuple(job_id for *owner, job_id in keys if owner == [tenant, user])

@@ -22,7 +22,7 @@ from headrace.contracts.messages.submissions import After, JobSubmission
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import ledger, submit
 from headrace.contracts.values.durations import format_duration
-from headrace.contracts.values.ids import DEFAULT_TENANT, job_key, make_job_id
+from headrace.contracts.values.ids import DEFAULT_TENANT, element_name, job_key, make_job_id
 from headrace.domain.fold.apply import make_true
 from headrace.domain.fold.ledger import FoldedLedger
 from headrace.domain.model.time_rules import TimeRules
@@ -34,7 +34,7 @@ from headrace.governance.plan import make_plan
 from headrace.governance.removal import remove
 from headrace.governance.time_zones import known_zones, offsets_of
 from headrace.preemption.decide import PreemptionWatch
-from headrace.simulate.names import entitled_member, find_policy, numbered
+from headrace.simulate.names import elements_named, entitled_member, find_policy, numbered
 from headrace.simulate.refused import AUTHOR, Refused
 from headrace.simulate.simulated_nodes import NODE_TRIGGERS, SimulatedNodes
 
@@ -280,6 +280,8 @@ class VirtualSystem:
             job_id = make_job_id(self.now // 1_000, self._submitted.to_bytes(10, "big"))
             self.names[name] = job_key(tenant, user, job_id)
             self.machines.behaviours[self.names[name]] = jobs
+            for element in elements_named(name, jobs.array) if jobs.array else ():
+                self.names[element] = element_name(self.names[name], int(element.rpartition("-")[2]))
             submission = JobSubmission(
                 id=job_id,
                 command=jobs.command,
@@ -291,6 +293,7 @@ class VirtualSystem:
                 time_limit="" if jobs.time_limit is None else format_duration(jobs.time_limit),
                 after=tuple(After(job=self.names.get(other, other)) for other in jobs.after),
                 request=dict(jobs.request),
+                array=jobs.array,
             )
             self.publish(submit(tenant, user, policy, profile), encode(submission))
 

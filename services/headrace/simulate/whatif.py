@@ -207,6 +207,13 @@ def _world_of(state: State, ends: ExpectedEnds, now: int, came: RecordedInputs) 
         queue = (tenant, fact.policy, fact.profile)
         duration = came.usual(queue, fact.job) if fact.time_limit is None else fact.time_limit
         world.machines.behaviours[fact.job] = came.behaviour(fact.job, queue, terms, duration)
+        for key in came.elements(fact.job) if fact.array is not None else ():
+            world.machines.behaviours[key] = came.behaviour(key, queue, terms, duration)
+    for array in state.arrays.values():
+        for key in () if array.job.ended_at else (array.job.key, *came.elements(array.job.key)):
+            queue, terms = (*array.job.policy.key, array.job.profile), array.job.policy.document.preemption
+            if key not in state.jobs:
+                world.machines.behaviours[key] = came.behaviour(key, queue, terms, ends.span(array.job))
     return world
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.values.ids import IdError, split_job_key
+from headrace.contracts.values.ids import IdError, array_of, split_job_key
 
 Ref = tuple[int, int]
 """(sequence, place in the record)."""
@@ -81,8 +81,10 @@ class _Trail:
             self._documents = stated.ref
 
     def last(self, *kinds: type, of: object) -> Iterator[Ref]:
-        """The latest fact of these types about an object; empty if not stated yet."""
-        refs = [ref for kind in kinds if (ref := self._last.get((kind, of))) is not None]
+        """The latest fact of these types about an object, or the array to which it belongs; empty if not stated yet."""
+        array = array_of(of) if isinstance(of, str) else ""
+        names = (of, array) if array else (of,)
+        refs = [ref for kind in kinds for name in names if (ref := self._last.get((kind, name))) is not None]
         if refs:
             yield max(refs)
 

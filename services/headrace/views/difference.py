@@ -15,7 +15,8 @@ from headrace.domain.model.job_states import FINAL, HOLDING
 from headrace.views.job_index import queue_counts
 from headrace.views.pseudonyms import seen
 from headrace.views.replay import documents
-from headrace.views.tenant_views import node_views, pool_views, state_of
+from headrace.views.shown_states import state_of
+from headrace.views.tenant_views import node_views, pool_views
 from headrace.views.visibility import ALL_TENANTS
 
 if TYPE_CHECKING:

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts import JobRejectedV1
 from headrace.contracts.facts.derived_facts import with_implied_facts
+from headrace.contracts.values.arrays import size
+from headrace.contracts.values.ids import array_of
+from headrace.domain.fold.arrays import element_of
 from headrace.domain.model.job_states import FINAL, HOLDING, JobState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from headrace.contracts.facts.records import Record
-    from headrace.domain.model.jobs import JobRecord
+    from headrace.domain.model.jobs import ArrayState, JobRecord
     from headrace.domain.state.state import State
 
 REJECTED_KEPT = 10_000
@@ -75,9 +78,9 @@ def jobs_of(record: Record) -> dict[str, None]:
 def queue_counts(state: State) -> dict[Queue, QueueCounts]:
     """Counts of each queue of a state that has no index."""
     lines: dict[Queue, QueueCounts] = {}
-    for job in state.jobs.values():
+    for job in state.jobs_and_arrays():
         if not job.ended_at:
-            _count(lines, (*job.policy.key, job.profile), job.state, 1)
+            _count(lines, (*job.policy.key, job.profile), job.state, job.stands_for if job.state is JobState.PENDING else 1)
     return lines
 
 
@@ -89,11 +92,14 @@ class JobIndex:
         self.lines: dict[Queue, QueueCounts] = {}
         self._state = state
         self._seen: dict[str, SeenJob] = {}
+        self._waiting: dict[str, int] = {}  # of each array, how many elements were never granted anything
         self._ended: deque[str] = deque()
         self._rejected: deque[str] = deque()
         self._rejected_kept = rejected_kept
         for job in state.jobs.values():
             self._update(job, IndexChanges({}, [], []))
+        for array in state.arrays.values():
+            self._update_array(array, IndexChanges({}, [], []))
         self._ended = deque(job.key for job in state.ended if job.key in self._seen)
 
     def note(self, record: Record, keys: Iterable[str]) -> IndexChanges:
@@ -102,24 +108,51 @@ class JobIndex:
         for fact in record.facts:
             if type(fact) is JobRejectedV1:
                 self._reject(fact)
+        arrays: dict[str, ArrayState] = {}
         for key in keys:
             job = self._state.jobs.get(key)
             if job is not None:
                 self._update(job, changes)
+            array = job.array if job is not None else self._state.arrays.get(key)
+            if array is not None:
+                arrays[array.job.key] = array
+        for array in arrays.values():
+            self._update_array(array, changes)
         self._forget()
         return changes
 
     def find(self, key: str) -> JobRecord | Rejected | None:
-        """A job by its key; None if unknown."""
+        """A job, an array or an element of one, by its key; None if unknown."""
         jobs_of_tenant = self.tenants.get(key.partition(".")[0])
-        return jobs_of_tenant.jobs.get(key) if jobs_of_tenant is not None else None
+        found = jobs_of_tenant.jobs.get(key) if jobs_of_tenant is not None else None
+        return found if found is not None or not array_of(key) else element_of(self._state, key)
+
+    def elements(self, array: str) -> list[JobRecord | Rejected]:
+        """Those elements of an array that were granted something, or ended, as far as the fold knows them, the highest index first."""
+        known = [key for key in self._state.jobs if array_of(key) == array]
+        return [self._state.jobs[key] for key in sorted(known, reverse=True)]
 
     def newest(self, tenant: str) -> list[JobRecord | Rejected]:
-        """A tenant's jobs, the last admitted first."""
+        """A tenant's jobs, the last admitted first; arrays stand for their elements."""
         jobs_of_tenant = self.tenants.get(tenant)
         return list(reversed(jobs_of_tenant.jobs.values())) if jobs_of_tenant is not None else []
 
+    def _update_array(self, array: ArrayState, changes: IndexChanges) -> None:
+        job = array.job
+        queue = (*job.policy.key, job.profile)
+        changes.queues[queue] = None
+        waiting = size(array.waiting) + sum(one.is_new_element for one in array.elements.values())
+        _count(self.lines, queue, JobState.PENDING, waiting - self._waiting.get(job.key, 0))
+        self._waiting[job.key] = waiting
+        seen = self._seen.get(job.key) or self._enter(job)
+        if job.state in FINAL and seen.state is not job.state:
+            changes.ended.append(job.key)
+            self._ended.append(job.key)
+        seen.state = job.state
+
     def _update(self, job: JobRecord, changes: IndexChanges) -> None:
+        if job.is_new_element and job.state is JobState.PENDING:
+            return  # it is counted with its array
         queue = (*job.policy.key, job.profile)
         changes.queues[queue] = None
         seen = self._seen.get(job.key)
@@ -139,7 +172,8 @@ class JobIndex:
 
     def _enter(self, job: JobRecord) -> SeenJob:
         jobs_of_tenant = self._tenant_jobs(job.key)
-        jobs_of_tenant.jobs[job.key] = job
+        if job.array is None or job.array.job is job:
+            jobs_of_tenant.jobs[job.key] = job
         seen = self._seen[job.key] = SeenJob(job, JobState.PENDING)
         return seen
 
@@ -152,7 +186,7 @@ class JobIndex:
         return jobs_of_tenant
 
     def _reject(self, fact: JobRejectedV1) -> None:
-        if fact.job in self._state.jobs:
+        if fact.job in self._state.jobs or fact.job in self._state.arrays:
             return
         self._tenant_jobs(fact.job).jobs[fact.job] = Rejected(fact, self._state.now)
         self._rejected.append(fact.job)
@@ -163,10 +197,11 @@ class JobIndex:
 
     def _forget(self) -> None:
         """Remove ended jobs that have left the fold (R14)."""
-        while self._ended and self._ended[0] not in self._state.jobs:
+        while self._ended and self._ended[0] not in self._state.jobs and self._ended[0] not in self._state.arrays:
             key = self._ended.popleft()
+            self._waiting.pop(key, None)
             if self._seen.pop(key, None) is not None:
-                del self._tenant_jobs(key).jobs[key]
+                self._tenant_jobs(key).jobs.pop(key, None)
 
 
 def _count(lines: dict[Queue, QueueCounts], queue: Queue, state: JobState, change: int) -> None:

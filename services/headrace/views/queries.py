@@ -14,14 +14,16 @@ from headrace.contracts.messages.orders import LogsRequest
 from headrace.contracts.messages.queries import Answer, FactView, JobRequest, LogsAnswer
 from headrace.contracts.transport.codec import Malformed, decode, decode_record, encode
 from headrace.contracts.transport.subjects import node_logs
-from headrace.contracts.values.ids import IdError, is_job_id, job_key, split_job_key
+from headrace.contracts.values.ids import IdError, element_name, is_job_id, job_key, split_job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.fold.arrays import job_of
 from headrace.domain.model.job_states import JobState
 from headrace.service.answering import Refused
 from headrace.views import tenant_views
 from headrace.views.job_index import Rejected
 from headrace.views.job_lines import lines_of
 from headrace.views.pseudonyms import seen
+from headrace.views.shown_states import is_whole_array
 from headrace.views.state_at import PastStates
 from headrace.views.visibility import is_known, reads_output
 
@@ -97,7 +99,7 @@ class Queries:
         """The answer for a past state, with its own sequence."""
         keys = self._candidates(tenant, user, request.job)
         state = await self._past.behind(request.sequence, request.at, self._from.state.sequence)
-        job = next((state.jobs[key] for key in keys if key in state.jobs), None)
+        job = next((past for key in keys if (past := job_of(state, key)) is not None), None)
         if job is not None:
             view = tenant_views.why_view(state, job, max(state.now, request.at))
         else:
@@ -125,6 +127,10 @@ class Queries:
         """Output of an attempt (0: the latest) of one job, from its node."""
         request = _read(payload, JobRequest)
         job = self.find(tenant, user, request.job)
+        if not isinstance(job, Rejected) and is_whole_array(job):
+            raise Refused(
+                "INVALID", f"job: {request.job} is an array; name one of its elements, such as {element_of_array(job)}"
+            )
         if isinstance(job, Rejected):
             raise Refused("NOT_FOUND", f"job {request.job} was rejected ({job.fact.reason}): it has no output")
         if not reads_output(self._from.state, job, user):
@@ -198,6 +204,11 @@ class Queries:
 def _read(payload: bytes, kind: type[T]) -> T:
     """The decoded request; an empty payload is a request without fields."""
     return decode(payload if payload.strip() else b"{}", kind)
+
+
+def element_of_array(job: JobRecord) -> str:
+    """The id of the first element of an array."""
+    return element_name(job.key.rpartition(".")[2], job.array.range.first if job.array is not None else 0)
 
 
 def _ended(state: JobState) -> str:

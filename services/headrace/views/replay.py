@@ -19,7 +19,8 @@ from headrace.contracts.values.amounts import JOB
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.views.job_index import queue_counts
 from headrace.views.pseudonyms import seen, shown, with_names
-from headrace.views.tenant_views import WaitReasons, node_views, pool_views, queue_views, state_of
+from headrace.views.shown_states import state_of
+from headrace.views.tenant_views import WaitReasons, node_views, pool_views, queue_views
 from headrace.views.visibility import ALL_TENANTS, document_seen_by, hide_others
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from headrace.contracts.messages.queries import (
     UserUseView,
 )
 from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY, gpus_first
+from headrace.contracts.values.arrays import format_array
 from headrace.contracts.values.ids import split_job_key
 from headrace.contracts.values.isolation import levels_by_kind
 from headrace.contracts.values.reasons import WaitReason
@@ -28,7 +29,7 @@ from headrace.domain.explain.explain import explain
 from headrace.domain.explain.user_shares import among_users
 from headrace.domain.explain.wait_reasons import wait_of
 from headrace.domain.model.dedication import owner_of
-from headrace.domain.model.job_states import HOLDING, JobState
+from headrace.domain.model.job_states import JobState
 from headrace.domain.model.node_claims import beyond
 from headrace.domain.queueing.freeze_drain import queue_closing
 from headrace.domain.queueing.gates import opens_at
@@ -36,6 +37,7 @@ from headrace.domain.queueing.ranking import user_share
 from headrace.domain.state.meters import hours, name_of, used
 from headrace.domain.state.quota import borrowed
 from headrace.views.job_index import QueueCounts, Rejected
+from headrace.views.shown_states import elements_by_state, is_whole_array, next_of, state_of
 from headrace.views.visibility import ALL_TENANTS, OTHER_TENANT, hide_others, sees_node, sees_pool
 
 if TYPE_CHECKING:
@@ -51,13 +53,6 @@ if TYPE_CHECKING:
     from headrace.views.job_index import Queue
 
 COMPUTED_MAX = 100
-
-
-def state_of(job: JobRecord) -> str:
-    """Name of the job's state for people: a job that holds leases runs, unless its stop was ordered, for a preemption or otherwise."""
-    if job.state is JobState.STOPPING:
-        return "preempting" if job.stop is not None and job.stop.cause == "preempted" else "stopping"
-    return "running" if job.state in HOLDING and job.state is not JobState.SUSPENDED else job.state.value
 
 
 class WaitReasons:
@@ -96,7 +91,8 @@ class WaitReasons:
 def job_view(job: JobRecord, waits: WaitReasons, *, all_attempts: bool) -> JobView:
     """View of a job, with all its attempts or the latest only."""
     tenant, user, job_id = split_job_key(job.key)
-    reason, message = waits.of(job) if job.state is JobState.PENDING else (job.reason, job.message)
+    reason, message = (job.reason, job.message) if job.state is not JobState.PENDING else waits.of(next_of(job))
+    array = job.array if is_whole_array(job) else None
     return JobView(
         id=job_id,
         job=job.key,
@@ -119,6 +115,8 @@ def job_view(job: JobRecord, waits: WaitReasons, *, all_attempts: bool) -> JobVi
         labels=job.labels,
         mig=job.request.shape.mig,
         attempts=tuple(_attempt_view(attempt) for attempt in (job.attempts if all_attempts else job.attempts[-1:])),
+        array="" if array is None else format_array(array.range),
+        elements={} if array is None else elements_by_state(array),
     )
 
 
@@ -157,6 +155,22 @@ def rejected_view(rejected: Rejected) -> JobView:
 
 def why_view(state: State, job: JobRecord, now: int) -> WhyView:
     """Why a job waits, as its tenant may know it (R22)."""
+    whole, job = job, next_of(job)
+    if whole is not job or is_whole_array(job):
+        return msgspec.structs.replace(_why_array(state, whole, job, now), job=whole.key)
+    return _why(state, job, now)
+
+
+def _why_array(state: State, whole: JobRecord, job: JobRecord, now: int) -> WhyView:
+    """Of an array: why its next element waits; if all have left the line, how many are where."""
+    if job is not whole or job.waits_for or job.doomed_by or job.state is not JobState.PENDING:
+        return _why(state, job, now)
+    counts = elements_by_state(whole.array) if whole.array is not None else {}
+    message = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return WhyView(job=whole.key, state=state_of(whole), reason="", message=message, sequence=state.sequence, now=now)
+
+
+def _why(state: State, job: JobRecord, now: int) -> WhyView:
     why = explain(state, job, now)
     own = tuple(shown for blocker in why.blockers if (shown := hide_others(blocker, job.tenant)) == blocker)
     pools = tuple(msgspec.structs.replace(need, message=hide_others(need.message, job.tenant)) for need in why.pools)

@@ -16,10 +16,11 @@ import msgspec
 
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, take_from
+from headrace.contracts.values.arrays import size
 from headrace.domain.indexes.pending import Pending
 from headrace.domain.indexes.running_index import RunningIndex, grant_of, last_lease, loses_since, may_yield
 from headrace.domain.model.deadlines import Deadlines
-from headrace.domain.model.jobs import JobRecord, PolicyState, Preemption, Scope
+from headrace.domain.model.jobs import ArrayState, JobRecord, PolicyState, Preemption, Scope
 from headrace.domain.model.nodes import NodeState
 from headrace.domain.model.requests import Request
 from headrace.domain.state.capacity import held_by
@@ -49,6 +50,7 @@ def snapshot(state: State) -> dict[str, Any]:
     whole = _opened(state)
     for table in ("jobs", "nodes", "pools", "policies", "preemptions"):
         whole[table] = {key: _opened(value) for key, value in getattr(state, table).items()}
+    whole["arrays"] = {key: _opened(array) | {"job": _opened(array.job)} for key, array in state.arrays.items()}
     return whole
 
 
@@ -58,6 +60,8 @@ def _shown(value: Any) -> Any:  # noqa: C901, PLR0912  # one case for each kind 
     match value:
         case JobRecord():
             return ("job", value.key)
+        case ArrayState():
+            return ("array", value.job.key)
         case PolicyState():
             return ("policy", value.key)
         case NodeState():
@@ -230,6 +234,7 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
         },
         "pending": {
             policy.key: sum(job.policy is policy and job.state == "pending" for job in state.jobs.values())
+            + sum(size(array.waiting) for array in state.arrays.values() if array.job.policy is policy)
             for policy in state.policies.values()
         },
         "holding": {

@@ -90,6 +90,7 @@ def test_every_public_field_is_a_field_of_its_fact():
                 "priority": 0,
                 "max_retries": 0,
                 "time_limit": None,
+                "array": None,
                 "after": [{"job": MINE}],
                 "name": "train",
                 "labels": {},
@@ -111,12 +112,12 @@ def test_every_public_field_is_a_field_of_its_fact():
         (
             f.JobCancelRequestedV1(job=MINE, by="acme.bob"),
             f"acme.job.cancel-requested.{ULID}",
-            {"job": MINE, "by": "acme.bob", "reason": ""},
+            {"job": MINE, "by": "acme.bob", "reason": "", "elements": []},
         ),
         (
             f.JobRequeueRequestedV1(job=MINE, attempt=1, by="acme.bob"),
             f"acme.job.requeue-requested.{ULID}",
-            {"job": MINE, "attempt": 1, "by": "acme.bob", "reason": ""},
+            {"job": MINE, "attempt": 1, "by": "acme.bob", "reason": "", "elements": []},
         ),
         (
             f.JobRequeuedV1(job=MINE, attempt=1, cause="preempted", min_runtime=5),
@@ -135,7 +136,7 @@ def test_every_public_field_is_a_field_of_its_fact():
         (
             f.JobEndedV1(job=MINE, attempt=1, state="succeeded", cause="exited", exit_code=0),
             f"acme.job.ended.{ULID}",
-            {"job": MINE, "attempt": 1, "state": "succeeded", "cause": "exited", "exit_code": 0},
+            {"job": MINE, "attempt": 1, "state": "succeeded", "cause": "exited", "exit_code": 0, "elements": []},
         ),
         (
             f.JobDismissedV1(job=MINE, reason="QUEUE_DELETED", message="gone"),
@@ -303,6 +304,7 @@ def test_who_was_erased_is_heard_of_under_the_name_in_the_place_of_theirs(hall, 
             "state": "cancelled",
             "cause": "cancelled",
             "exit_code": None,
+            "elements": [],
         },
         f"acme.job.preempting.{ULID}": {
             "job": f"acme.erased-1.{ULID}",

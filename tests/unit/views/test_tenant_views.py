@@ -23,6 +23,7 @@ from headrace.contracts.messages.queries import (
 )
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.views.job_index import JobIndex, Rejected, jobs_of
+from headrace.views.shown_states import state_of
 from headrace.views.tenant_views import (
     WaitReasons,
     job_view,
@@ -31,7 +32,6 @@ from headrace.views.tenant_views import (
     queue_views,
     rejected_view,
     rejected_why,
-    state_of,
     why_view,
 )
 

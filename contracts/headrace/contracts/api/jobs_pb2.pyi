@@ -16,7 +16,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Job(_message.Message):
-    __slots__ = ("name", "user", "display_name", "queue", "state", "reason", "message", "preemptible", "priority", "request", "mig", "replicas", "labels", "admit_time", "end_time", "preemptions", "exit_code", "checkpoint", "attempts", "sequence")
+    __slots__ = ("name", "user", "display_name", "queue", "state", "reason", "message", "preemptible", "priority", "request", "mig", "replicas", "labels", "admit_time", "end_time", "preemptions", "exit_code", "checkpoint", "attempts", "sequence", "array", "elements")
     class RequestEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +31,13 @@ class Job(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ElementsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +58,8 @@ class Job(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     user: str
     display_name: str
@@ -71,7 +80,9 @@ class Job(_message.Message):
     checkpoint: str
     attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
     sequence: str
-    def __init__(self, name: _Optional[str] = ..., user: _Optional[str] = ..., display_name: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., preemptible: _Optional[bool] = ..., priority: _Optional[int] = ..., request: _Optional[_Mapping[str, str]] = ..., mig: _Optional[str] = ..., replicas: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., admit_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., preemptions: _Optional[int] = ..., exit_code: _Optional[int] = ..., checkpoint: _Optional[str] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., sequence: _Optional[str] = ...) -> None: ...
+    array: str
+    elements: _containers.ScalarMap[str, int]
+    def __init__(self, name: _Optional[str] = ..., user: _Optional[str] = ..., display_name: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., preemptible: _Optional[bool] = ..., priority: _Optional[int] = ..., request: _Optional[_Mapping[str, str]] = ..., mig: _Optional[str] = ..., replicas: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., admit_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., preemptions: _Optional[int] = ..., exit_code: _Optional[int] = ..., checkpoint: _Optional[str] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., sequence: _Optional[str] = ..., array: _Optional[str] = ..., elements: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("attempt", "pool", "nodes", "devices", "grant_time", "start_time", "end_time", "exit_code", "cause", "resume_from")
@@ -114,7 +125,7 @@ class SubmitJobsRequest(_message.Message):
     def __init__(self, parent: _Optional[str] = ..., queue: _Optional[str] = ..., jobs: _Optional[_Iterable[_Union[JobSpec, _Mapping]]] = ..., user: _Optional[str] = ..., wait: _Optional[bool] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class JobSpec(_message.Message):
-    __slots__ = ("id", "command", "name", "env", "secret_env", "image", "workdir", "preemptible", "priority", "on_abort", "retries", "time_limit", "after", "request", "labels", "trace")
+    __slots__ = ("id", "command", "name", "env", "secret_env", "image", "workdir", "preemptible", "priority", "on_abort", "retries", "time_limit", "after", "request", "labels", "trace", "array")
     class EnvEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -152,6 +163,7 @@ class JobSpec(_message.Message):
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
     id: str
     command: _containers.RepeatedScalarFieldContainer[str]
     name: str
@@ -168,7 +180,8 @@ class JobSpec(_message.Message):
     request: _containers.ScalarMap[str, str]
     labels: _containers.ScalarMap[str, str]
     trace: str
-    def __init__(self, id: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., secret_env: _Optional[_Iterable[str]] = ..., image: _Optional[str] = ..., workdir: _Optional[str] = ..., preemptible: _Optional[bool] = ..., priority: _Optional[int] = ..., on_abort: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., time_limit: _Optional[str] = ..., after: _Optional[_Iterable[_Union[After, _Mapping]]] = ..., request: _Optional[_Mapping[str, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., trace: _Optional[str] = ...) -> None: ...
+    array: str
+    def __init__(self, id: _Optional[str] = ..., command: _Optional[_Iterable[str]] = ..., name: _Optional[str] = ..., env: _Optional[_Mapping[str, str]] = ..., secret_env: _Optional[_Iterable[str]] = ..., image: _Optional[str] = ..., workdir: _Optional[str] = ..., preemptible: _Optional[bool] = ..., priority: _Optional[int] = ..., on_abort: _Optional[_Iterable[str]] = ..., retries: _Optional[int] = ..., time_limit: _Optional[str] = ..., after: _Optional[_Iterable[_Union[After, _Mapping]]] = ..., request: _Optional[_Mapping[str, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., trace: _Optional[str] = ..., array: _Optional[str] = ...) -> None: ...
 
 class After(_message.Message):
     __slots__ = ("job", "when")
@@ -187,7 +200,7 @@ class SubmitJobsResponse(_message.Message):
     def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
-    __slots__ = ("parent", "page_size", "page_token", "filter", "min_sequence", "name_pattern", "labels")
+    __slots__ = ("parent", "page_size", "page_token", "filter", "min_sequence", "name_pattern", "labels", "array")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -195,6 +208,7 @@ class ListJobsRequest(_message.Message):
     MIN_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     NAME_PATTERN_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_FIELD_NUMBER: _ClassVar[int]
     parent: str
     page_size: int
     page_token: str
@@ -202,7 +216,8 @@ class ListJobsRequest(_message.Message):
     min_sequence: str
     name_pattern: str
     labels: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., filter: _Optional[str] = ..., min_sequence: _Optional[str] = ..., name_pattern: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ...) -> None: ...
+    array: str
+    def __init__(self, parent: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., filter: _Optional[str] = ..., min_sequence: _Optional[str] = ..., name_pattern: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ..., array: _Optional[str] = ...) -> None: ...
 
 class ListJobsResponse(_message.Message):
     __slots__ = ("jobs", "next_page_token", "sequence")
@@ -225,14 +240,16 @@ class GetJobRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., min_sequence: _Optional[str] = ..., digest: _Optional[str] = ...) -> None: ...
 
 class CancelJobRequest(_message.Message):
-    __slots__ = ("name", "reason", "validate_only")
+    __slots__ = ("name", "reason", "validate_only", "elements")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     reason: str
     validate_only: bool
-    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    elements: str
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ..., elements: _Optional[str] = ...) -> None: ...
 
 class CancelJobResponse(_message.Message):
     __slots__ = ("job", "sequence")
@@ -303,14 +320,16 @@ class JobLogs(_message.Message):
     def __init__(self, text: _Optional[str] = ..., next_offset: _Optional[int] = ..., ended: _Optional[bool] = ..., sequence: _Optional[str] = ...) -> None: ...
 
 class RequeueJobRequest(_message.Message):
-    __slots__ = ("name", "reason", "validate_only")
+    __slots__ = ("name", "reason", "validate_only", "elements")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     reason: str
     validate_only: bool
-    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    elements: str
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ..., elements: _Optional[str] = ...) -> None: ...
 
 class RequeueJobResponse(_message.Message):
     __slots__ = ("job", "sequence")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.contracts.facts.fact import Fact
+from headrace.contracts.values.arrays import ArrayRange
 from headrace.contracts.values.value import Value
 
 
@@ -37,7 +38,9 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     service account in the key submitted.
     `rules`: what the runtime rules of the group gave the job, one line each, secrets by name and reference only. `contained`: the job has
     an
-    image, and therefore needs a node that runs containers. Durations in microseconds.
+    image, and therefore needs a node that runs containers. Durations in microseconds. `array`, from level 3 on: it is not one job but as
+    many as
+    there are indices; `job` is the key of all of them together.
     """
 
     job: str
@@ -60,6 +63,7 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     submitted_by: str = ""
     rules: tuple[str, ...] = ()
     contained: bool = False
+    array: ArrayRange | None = None
 
 
 class JobRejectedV1(Fact, frozen=True, kw_only=True, tag="job.rejected.v1"):
@@ -96,20 +100,28 @@ class WishRefusedV1(Fact, frozen=True, kw_only=True, tag="wish.refused.v1"):
 
 
 class JobCancelRequestedV1(Fact, frozen=True, kw_only=True, tag="job.cancel_requested.v1"):
-    """The owner of the job, or a user who may act for the owner, asked to end it."""
+    """The owner of the job, or a user who may act for the owner, asked to end it.
+
+    `elements`: of an array, the ranges of indices that are meant; empty: all.
+    """
 
     job: str
     by: str
     reason: str = ""
+    elements: tuple[tuple[int, int], ...] = ()
 
 
 class JobRequeueRequestedV1(Fact, frozen=True, kw_only=True, tag="job.requeue_requested.v1"):
-    """The owner asked that the job releases the resources of this attempt and waits again (R29)."""
+    """The owner asked that the job releases the resources of this attempt and waits again (R29).
+
+    Of an array: that its elements that hold resources do; `attempt` is 0, `elements` as in `job.cancel_requested`.
+    """
 
     job: str
     attempt: int
     by: str
     reason: str = ""
+    elements: tuple[tuple[int, int], ...] = ()
 
 
 class RefusalsCountedV1(Fact, frozen=True, kw_only=True, tag="refusals.counted.v1"):

@@ -129,17 +129,24 @@ class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
 
 
 class JobEndedV1(Fact, frozen=True, kw_only=True, tag="job.ended.v1"):
-    """The job has reached a final state: `succeeded`, `failed` or `cancelled`."""
+    """The job has reached a final state: `succeeded`, `failed` or `cancelled`.
+
+    Of an array: its elements that were never granted anything have; `elements`: the ranges of indices that are meant; empty: all.
+    """
 
     job: str
     attempt: int
     state: str
     cause: str
     exit_code: int | None = None
+    elements: tuple[tuple[int, int], ...] = ()
 
 
 class JobDismissedV1(Fact, frozen=True, kw_only=True, tag="job.dismissed.v1"):
-    """A pending job can no longer run (R10, R13): its final state is `rejected`. `reason` is a `RejectReason`."""
+    """A pending job can no longer run (R10, R13): its final state is `rejected`. `reason` is a `RejectReason`.
+
+    Of an array: none of its elements that were never granted anything can.
+    """
 
     job: str
     reason: str

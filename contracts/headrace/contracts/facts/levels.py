@@ -58,6 +58,9 @@ AMENDED = 2
 PROVISIONING = 3
 """The level from which pools order instances and let them go (R38)."""
 
+ARRAYS = 3
+"""The level from which a job may be an array."""
+
 _SECOND: tuple[type[AnyFact], ...] = (
     *(AccountNumberedV1, MoveOrderedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
     *(StorageStatedV1, TextsLockedV1, TextsUnlockedV1),

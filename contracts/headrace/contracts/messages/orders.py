@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from headrace.contracts.documents.model import Mount
 from headrace.contracts.facts.fact import DeviceShare, Ladder
+from headrace.contracts.values.arrays import ArrayRange
 from headrace.contracts.values.value import Value
 
 ADDRESS = "address"
@@ -25,6 +26,7 @@ class StartOrder(Value, frozen=True, kw_only=True):
     start. Neither starts anything anew: if the lease is not on the node any more, it is lost (R32). `withheld`: the text of the job cannot
     be read now, because a key is missing: the node starts it only on an order without this.
     `account`: the number of the user's account (`account.numbered`); 0 below level 2, where the node makes it from the user's name.
+    `array`: the array to which the job belongs; its index stands in its id.
     """
 
     lease: str
@@ -52,6 +54,7 @@ class StartOrder(Value, frozen=True, kw_only=True):
     secrets: dict[str, str] = {}
     mounts: tuple[Mount, ...] = ()
     account: int = 0
+    array: ArrayRange | None = None
 
 
 class StopOrder(Value, frozen=True, kw_only=True):

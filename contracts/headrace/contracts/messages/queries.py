@@ -43,10 +43,7 @@ class ApplyRequest(Value, frozen=True, kw_only=True):
 
 
 class Change(Value, frozen=True, kw_only=True):
-    """One line of a plan: `action` is `create`, `update`, `delete` or `keep`; `fields` names what changes, `before -> after`.
-
-    `revision` is the object's before the change, 0 if it did not exist.
-    """
+    """One line of a plan. `action`: `create`, `update`, `delete` or `keep`; `fields`: `before -> after`; `revision`: the former, or 0."""
 
     kind: str
     name: str
@@ -180,10 +177,7 @@ class AttemptView(Value, frozen=True, kw_only=True):
 
 
 class JobView(Value, frozen=True, kw_only=True):
-    """A job as its tenant sees it. `state` is one of the states in docs/interfaces.md; `reason` a wait or reject reason.
-
-    `mig` is the slice each replica takes, if it takes one; `gpu` in `request` is then its charge (R4).
-    """
+    """A job as its tenant sees it (states: docs/interfaces.md). Of an array `array`, as written, and `elements`: how many, by state."""
 
     id: str
     job: str
@@ -205,7 +199,9 @@ class JobView(Value, frozen=True, kw_only=True):
     checkpoint: str = ""
     labels: dict[str, str] = {}
     attempts: tuple[AttemptView, ...] = ()
-    mig: str = ""
+    mig: str = ""  # the slice of each replica, if it takes one; `gpu` in `request` is then its charge (R4)
+    array: str = ""
+    elements: dict[str, int] = {}
 
 
 class FactView(Value, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ class JobSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     `secret_env` names variables whose values the node finds by reference; the values are not sent. `on_behalf_of`: the member of the
     queue's
     group for whom a service account submits, if the group allows it (`on_behalf`): the job belongs to that member, and both names are
-    recorded. `trace` is a W3C traceparent.
+    recorded. `trace` is a W3C traceparent. `array`: submit not one job but an array of them, such as `0-499%8`: 500, at most 8 at once.
     """
 
     id: str
@@ -60,6 +60,7 @@ class JobSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     labels: dict[str, str] = {}
     trace: str = ""
     on_behalf_of: str = ""
+    array: str = ""
 
 
 class JobSubmissions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,10 +70,14 @@ class JobSubmissions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class CancelRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A request to end a job; it comes after the job's submit. `on_behalf_of`: the owner of the job, for whom a service account acts."""
+    """A request to end a job; it comes after the job's submit. `on_behalf_of`: the owner of the job, for whom a service account acts.
+
+    `elements`: of an array, the indices that are meant, such as `0-9,20`; empty: all.
+    """
 
     reason: str = ""
     on_behalf_of: str = ""
+    elements: str = ""
 
 
 class CancelManyRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -87,10 +92,14 @@ class CancelManyRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class RequeueRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A request that a running or suspended job releases its resources and waits again (R29). `on_behalf_of` as in `CancelRequest`."""
+    """A request that a running or suspended job releases its resources and waits again (R29). `on_behalf_of` as in `CancelRequest`.
+
+    Of an array it is about the elements that hold resources; `elements` as in `CancelRequest`.
+    """
 
     reason: str = ""
     on_behalf_of: str = ""
+    elements: str = ""
 
 
 class JobText(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -22,4 +22,6 @@ def text_digest(text: str) -> str:
 def submission_digest(policy: str, profile: str, submission: JobSubmission) -> str:
     """16 hexadecimal digits over the queue and the content of a job as submitted."""
     content = tuple(getattr(submission, name) for name in submission.__struct_fields__ if name not in _NO_CONTENT)
+    if not submission.array:
+        content = content[:-1]  # as before there were arrays
     return blake2b(encode((policy, profile, *content)), digest_size=8).hexdigest()

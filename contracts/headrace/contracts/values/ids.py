@@ -1,8 +1,9 @@
 """Names and identifiers: the syntax of tokens, job ids, job keys and lease ids, and their parts.
 
-A *token* is one part of a NATS subject. A *job id* is a lower-case ULID made by the client or the gateway (R14). A *job
-key* is `<tenant>.<user>.<job id>`: the full name of a job, used in every fact. A *lease id* is `<job key>/<attempt>/<rank>`;
-the allocator can therefore name a lease without randomness.
+A *token* is one part of a NATS subject. A *job id* is a lower-case ULID made by the client or the gateway (R14); the id of an element
+of an array is the array's, `-` and its index in six digits, so that ids in their order are indices in theirs. A *job key* is
+`<tenant>.<user>.<job id>`: the full name of a job, used in every fact. A *lease id* is `<job key>/<attempt>/<rank>`; the allocator can
+therefore name a lease without randomness.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ DEFAULT_TENANT = "default"
 TOKEN = re.compile(r"[a-z0-9-]{1,63}")
 _CROCKFORD = "0123456789abcdefghjkmnpqrstvwxyz"
 _ULID = re.compile(r"[0-7][0-9a-hjkmnp-tv-z]{25}")
+_JOB_ID = re.compile(r"[0-7][0-9a-hjkmnp-tv-z]{25}(?:-[0-9]{6})?")
 _LEASE = re.compile(
     r"([^/]+)/([1-9][0-9]{0,9})/(0|[1-9][0-9]{0,9})"
 )  # one way to write each, so that equal ids are equal texts
@@ -41,9 +43,29 @@ def is_token(text: str) -> bool:
     return TOKEN.fullmatch(text) is not None
 
 
-def is_job_id(text: str) -> bool:
-    """True if `text` is a lower-case ULID of 26 characters."""
+def is_ulid(text: str) -> bool:
+    """True if `text` is a lower-case ULID of 26 characters: the id of a job or of an array."""
     return _ULID.fullmatch(text) is not None
+
+
+def is_job_id(text: str) -> bool:
+    """True if `text` is the id of a job, of an array, or of an element of one."""
+    return _JOB_ID.fullmatch(text) is not None
+
+
+def element_name(array: str, index: int) -> str:
+    """The id or key of an element, from those of its array."""
+    return f"{array}-{index:06}"
+
+
+def array_of(name: str) -> str:
+    """The id or key of the array, from those of one of its elements; empty for any other job."""
+    return name[:-7] if name[-7:-6] == "-" and name[-6:].isdecimal() and len(name) > 32 else ""
+
+
+def index_of(name: str) -> int:
+    """The index in the id or key of an element."""
+    return int(name[-6:])
 
 
 def make_job_id(milliseconds: int, entropy: bytes) -> JobId:
@@ -58,7 +80,7 @@ def make_job_id(milliseconds: int, entropy: bytes) -> JobId:
 
 def job_id_time(job_id: str) -> int:
     """The time in a job id, in microseconds since 1970. Raises IdError if malformed."""
-    if not is_job_id(job_id):
+    if not is_ulid(job_id):
         raise IdError(f"invalid job id {job_id!r}: use a lower-case ULID of 26 characters")
     number = 0
     for character in job_id[:10]:

@@ -59,6 +59,7 @@ class WaitReason(StrEnum):
     DEPENDENCY = "DEPENDENCY"
     OUTSIDE_WINDOW = "OUTSIDE_WINDOW"
     BUDGET_EXHAUSTED = "BUDGET_EXHAUSTED"
+    AT_ARRAY_LIMIT = "AT_ARRAY_LIMIT"
     WAITING_FOR_PREEMPTION = "WAITING_FOR_PREEMPTION"
     AT_POLICY_LIMIT = "AT_POLICY_LIMIT"
     AT_TENANT_LIMIT = "AT_TENANT_LIMIT"
@@ -78,6 +79,7 @@ WAIT_SENTENCES: dict[WaitReason, str] = {
     WaitReason.DEPENDENCY: "it waits for another job to end",
     WaitReason.OUTSIDE_WINDOW: "the policy's window is closed",
     WaitReason.BUDGET_EXHAUSTED: "the policy's budget for this period is used up",
+    WaitReason.AT_ARRAY_LIMIT: "as many elements of its array run as may at once",
     WaitReason.WAITING_FOR_PREEMPTION: "preempted jobs are saving their work and leaving for it",
     WaitReason.AT_POLICY_LIMIT: "the policy is at its limit",
     WaitReason.AT_TENANT_LIMIT: "the tenant is at its limit in this pool",

@@ -12,7 +12,7 @@ from zlib import crc32
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.messages.orders import StartOrder
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, format_amount
-from headrace.contracts.values.ids import split_job_key
+from headrace.contracts.values.ids import array_of, index_of, split_job_key
 from headrace.node_executor.files.workspace import Paths
 from headrace.node_executor.system.accounts import UserAccount
 
@@ -92,6 +92,22 @@ def _ours(order: StartOrder, paths: Paths) -> dict[str, str]:
         "HEADRACE_FINISHED_FILE": paths.finished,
         "HEADRACE_CONTROL_DIR": paths.control,
         "HEADRACE_DEVICES": ",".join(_share(share) for share in order.devices),
+        **_array(order),
+    }
+
+
+def _array(order: StartOrder) -> dict[str, str]:
+    """Variables that tell an element its index and the extent of its array; empty for any other job."""
+    array = order.array
+    if array is None:
+        return {}
+    return {
+        "HEADRACE_ARRAY_ID": split_job_key(array_of(order.job))[2],
+        "HEADRACE_ARRAY_INDEX": str(index_of(order.job)),
+        "HEADRACE_ARRAY_COUNT": str(array.count),
+        "HEADRACE_ARRAY_FIRST": str(array.first),
+        "HEADRACE_ARRAY_LAST": str(array.last),
+        "HEADRACE_ARRAY_STEP": str(array.step),
     }
 
 

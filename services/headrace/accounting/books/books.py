@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from headrace.accounting.books import attempts
+from headrace.accounting.books.arrays import ArrayParts
 from headrace.accounting.books.charging import Charging
 from headrace.accounting.books.meter import PastUse
 from headrace.accounting.books.meters import Gap, MeterKey, Meters
@@ -65,6 +66,7 @@ class Books:
         self._accounts: dict[str, RollupAccount] = {}
         """Jobs that have not ended, and the account under which each was admitted."""
         self._waiting = {job.key for job in state.jobs.values() if job.state is JobState.PENDING}
+        self._arrays = ArrayParts(state)
         self._meters = Meters()
         self._supply = Supply(state)
         self._tariffs = Tariffs(state)
@@ -147,8 +149,6 @@ class Books:
         self._changes = RowChanges(self._position, self._position)
         return changes
 
-    # Jobs and attempts
-
     def _job_changed(self, fact: Any, _record: Record, _number: int) -> None:
         job = self._state.jobs.get(fact.job)
         if job is not None:
@@ -159,19 +159,24 @@ class Books:
 
     def _account(self, job: JobRecord) -> RollupAccount:
         """The account under which a job was admitted; of an ended one by the present state, because its row exists already."""
-        return self._accounts.get(job.key) or account_of(job, service_account=self._is_service_account(job))
+        admitted_as = job.key if job.array is None else job.array.job.key
+        return self._accounts.get(admitted_as) or account_of(job, service_account=self._is_service_account(job))
 
     def _job_admitted(self, fact: f.JobAdmittedV1, record: Record, number: int) -> None:
-        job = self._state.jobs.get(fact.job)
+        array = self._state.arrays.get(fact.job)
+        job = self._state.jobs.get(fact.job) if array is None else array.job
         if job is not None and job.order == (number // PLACES, number % PLACES):
             account = self._account(job)
             self._accounts[job.key] = self._known_accounts.setdefault(account, account)
-            self._waiting.add(job.key)
+            if array is None:
+                self._waiting.add(job.key)
+            else:
+                self._changed_jobs[job.key] = job
         self._job_changed(fact, record, number)
 
-    def _wait_ends(self, job: JobRecord, at: int) -> bool:
+    def _wait_ends(self, job: JobRecord, at: int, *, is_unnoted: bool = False) -> bool:
         """True if a job was pending until `at`; its request is then counted as waited for."""
-        if job.key not in self._waiting:
+        if job.key not in self._waiting and not is_unnoted:
             return False
         self._waiting.discard(job.key)
         self._sums.waited(self._account(job), job.request.total, job.pending_since, at)
@@ -181,8 +186,16 @@ class Books:
         """Note the end of a job that has been granted nothing since it last became pending."""
         self._job_changed(fact, record, number)
         job = self._state.jobs.get(fact.job)
-        if job is not None and job.state in FINAL and self._wait_ends(job, job.ended_at):
+        unstarted = job is not None and job.is_new_element
+        if job is not None and job.state in FINAL and self._wait_ends(job, job.ended_at, is_unnoted=unstarted):
             self._changes.unserved.append(UnservedRow(job.key, job.pending_since, job.ended_at))
+        whole = self._state.arrays.get(fact.job) if job is None else job.array
+        if whole is not None:
+            for part in self._arrays.news(whole.job.key):
+                self._changes.array_parts += part.rows
+                self._sums.waited(self._account(part.job), part.total, part.job.pending_since, part.at)
+            if whole.job.ended_at:
+                self._changed_jobs[whole.job.key] = whole.job
 
     def _job_rejected(self, fact: f.JobRejectedV1, _record: Record, number: int) -> None:
         if fact.job not in self._state.jobs:
@@ -209,8 +222,6 @@ class Books:
         self._changed_attempts[job, number] = attempt
         del self._attempts[job, number]
 
-    # Leases
-
     def _lease_granted(self, fact: f.LeaseGrantedV1, record: Record, number: int) -> None:
         """Begin a lease if the fold has accepted the grant; one that came too late for its job or pool is ignored."""
         job = self._state.jobs.get(fact.job)
@@ -221,7 +232,7 @@ class Books:
         attempt = self._attempts.get(key)
         service_account = self._is_service_account(job)
         if attempt is None:
-            self._wait_ends(job, record.now)
+            self._wait_ends(job, record.now, is_unnoted=job.array is not None and fact.attempt == 1)
             attempt = self._attempts[key] = AttemptRow(
                 job=fact.job,
                 attempt=fact.attempt,
@@ -322,8 +333,6 @@ class Books:
         self._changed_attempts[attempt.job, attempt.attempt] = attempt
         self._changed_leases[lease.lease] = lease
 
-    # Policies
-
     def _policy_applied(self, fact: f.PolicyAppliedV1, record: Record, number: int) -> None:
         policy = fact.policy
         self._reserve(policy.tenant, policy.name, policy.reservation or {}, policy.group, record.now, number)
@@ -338,8 +347,6 @@ class Books:
         """Note the victims if the preemption has their stop orders."""
         for victim in fact.victims if fact.ladders else ():
             self._job_changed(victim, record, number)
-
-    # Supply and prices
 
     def _node_fact(self, fact: Any, _record: Record, _number: int) -> None:
         self._supply.node_changed(fact.node)
@@ -382,16 +389,9 @@ class Books:
         f.PolicyAppliedV1: _policy_applied,
         f.PolicyDeletedV1: _policy_deleted,
         f.PreemptionOrderedV1: _preemption_ordered,
-        f.NodeRegisteredV1: _node_fact,
-        **dict.fromkeys((f.NodeApprovedV1, f.NodeExcludedV1, f.NodeStoppedV1), _node_fact),
-        f.NodeLostV1: _node_fact,
-        f.NodeCordonedV1: _node_fact,
-        f.NodeUncordonedV1: _node_fact,
-        f.NodeDrainOrderedV1: _node_fact,
-        f.NodeSetAsideV1: _node_fact,
-        f.NodeCheckedV1: _node_fact,
-        f.DeviceDrainedV1: _node_fact,
-        f.DeviceReturnedV1: _node_fact,
+        **dict.fromkeys((f.NodeRegisteredV1, f.NodeApprovedV1, f.NodeExcludedV1, f.NodeStoppedV1, f.NodeLostV1), _node_fact),
+        **dict.fromkeys((f.NodeCordonedV1, f.NodeUncordonedV1, f.NodeDrainOrderedV1, f.NodeSetAsideV1), _node_fact),
+        **dict.fromkeys((f.NodeCheckedV1, f.DeviceDrainedV1, f.DeviceReturnedV1), _node_fact),
         f.PoolAppliedV1: _pool_fact,
         f.PoolDeletedV1: _pool_fact,
         f.TenantAppliedV1: _tenant_applied,

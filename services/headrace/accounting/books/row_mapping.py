@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.accounting.books.rollups import RollupAccount
-from headrace.accounting.books.rows import JobRow, LeaseRow, NodeRow, plain, plain_map
+from headrace.accounting.books.rows import ArrayPartRow, JobRow, LeaseRow, NodeRow, plain, plain_map
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Group
 from headrace.contracts.facts.fact import Fact
 from headrace.contracts.transport.subjects import asker_of
 from headrace.domain.model.job_states import FINAL, JobState
-from headrace.domain.model.jobs import JobRecord
+from headrace.domain.model.jobs import ArrayState, JobRecord, UnstartedElements
 from headrace.domain.model.nodes import NodeState
 from headrace.domain.state.state import State
 
@@ -88,8 +88,21 @@ def job_row(job: JobRecord, account: RollupAccount) -> JobRow:
         exit_code=job.exit_code,
         ended_at=job.ended_at if job.state in FINAL else None,
         service_account=account.service_account,
-        waiting_since=job.pending_since if job.state is JobState.PENDING else None,
+        waiting_since=job.pending_since if job.state is JobState.PENDING and not _is_array(job) else None,
     )
+
+
+def _is_array(job: JobRecord) -> bool:
+    """True for an array as one: the waits of its elements are counted when they end."""
+    return job.array is not None and job.array.job is job
+
+
+def array_parts(array: ArrayState, gone: UnstartedElements) -> list[ArrayPartRow]:
+    """Elements that ended without having been granted anything."""
+    ranges, step = array.range.indices(gone.numbers), array.range.step
+    return [
+        ArrayPartRow(array.job.key, first, last, step, gone.state.value, plain(gone.reason), gone.at) for first, last in ranges
+    ]
 
 
 def rejected_row(fact: f.JobRejectedV1, sequence: int, now: int) -> JobRow:

@@ -87,6 +87,18 @@ class UnservedRow(NamedTuple):
     until: int
 
 
+class ArrayPartRow(NamedTuple):
+    """Elements of an array that ended without an attempt: indices from `first` to `last`, every `step`-th."""
+
+    array_job: str
+    first: int
+    last: int
+    step: int
+    state: str
+    reason: str
+    ended_at: int
+
+
 @dataclass(slots=True, eq=False)
 class LeaseRow:
     """The lease of one replica. `heard_at` is the time of the node's last fact about it (R37)."""
@@ -293,6 +305,7 @@ class RowChanges:
     attempts: list[tuple[object, ...]] = field(default_factory=list)
     leases: list[tuple[object, ...]] = field(default_factory=list)
     unserved: list[UnservedRow] = field(default_factory=list)
+    array_parts: list[ArrayPartRow] = field(default_factory=list)
     suspensions: list[SuspensionRow] = field(default_factory=list)
     usage: dict[UseKey, LeaseUse | None] = field(default_factory=dict)
     kept: list[KeptRow] = field(default_factory=list)

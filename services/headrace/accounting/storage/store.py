@@ -36,6 +36,7 @@ _TABLES = (
     "jobs",
     "rejected",
     "unserved",
+    "array_parts",
     "attempts",
     "leases",
     "suspensions",

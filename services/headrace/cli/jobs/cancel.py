@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, client
 from headrace.cli.jobs.follow import known
-from headrace.cli.jobs.names import UNENDED, find_unended_job
+from headrace.cli.jobs.names import UNENDED, find_unended_job, split_part
 from headrace.cli.jobs.selection import add_selection, agreed, is_by_filters, select
 from headrace.client import Client, Refused
 from headrace.contracts.messages.queries import FINAL, JobView
@@ -20,6 +20,7 @@ LOOKUPS_MAX = 50
 EXAMPLES = """
 headrace cancel 01jd3v8k5w2m4x6z8b0c2e4g6h
 headrace cancel train                                     by its name, if one job of that name has not ended
+headrace cancel sweep:0-9,20                              a part of an array, by its indices
 headrace cancel last --reason "wrong data"                what was submitted last
 headrace cancel --name 'sweep-*'                          all of a sweep; shows how many, and asks for confirmation
 headrace cancel --queue ai-dev/half --state pending --yes what waits in a queue, without confirmation
@@ -49,15 +50,22 @@ async def _cancel_named(hr: Client, args: argparse.Namespace) -> int:
     async def find(name: str) -> JobView | Refused | Failed:
         async with gate:
             try:
-                return await known(hr, await find_unended_job(hr, name))
+                return await known(hr, await find_unended_job(hr, split_part(name)[0]))
             except (Refused, Failed) as refusal:
                 return refusal
 
     found: dict[str, JobView] = {}
+    parts: list[tuple[JobView, str]] = []
     refused = 0
-    for view in await asyncio.gather(*map(find, args.jobs)):
+    for name, view in zip(args.jobs, await asyncio.gather(*map(find, args.jobs)), strict=True):
+        part = split_part(name)[1] if isinstance(view, JobView) else ""
+        if isinstance(view, JobView) and part and not view.array:
+            view = Failed(f"{view.id} is not an array; leave out :{part}")  # noqa: PLW2901
         if isinstance(view, JobView) and view.state not in FINAL:
-            found[view.job] = view
+            if part:
+                parts.append((view, part))
+            else:
+                found[view.job] = view
             continue
         refused = 1
         why = f"{view.id} has ended already: it is {view.state}" if isinstance(view, JobView) else view
@@ -65,6 +73,9 @@ async def _cancel_named(hr: Client, args: argparse.Namespace) -> int:
     await _cancel(hr, list(found.values()), args.reason)
     for view in found.values():
         print(f"{view.id} will end")
+    for view, part in parts:
+        await hr.cancel(view.job, args.reason, elements=part)
+        print(f"{view.id}:{part} will end")
     return refused
 
 

@@ -64,6 +64,8 @@ def _nodes(view: JobView, last: AttemptView | None, _: int) -> str:
 
 
 def _note(view: JobView, *_: object) -> str:
+    if view.array:
+        return ", ".join(f"{count} {state}" for state, count in view.elements.items())
     if view.state in ("pending", "rejected"):
         return view.reason
     preempted = f"{view.preemptions} x preempted" if view.preemptions else ""

@@ -24,7 +24,7 @@ from headrace.cli.arguments import (
 )
 from headrace.cli.jobs.columns import FURTHER, USUAL, columns, rows
 from headrace.cli.jobs.follow import follow, known, print_attempt
-from headrace.cli.jobs.names import ANY, find_job, find_unended_job
+from headrace.cli.jobs.names import ANY, find_job, find_unended_job, split_part
 from headrace.cli.jobs.selection import add_filters, add_selection, agreed, is_by_filters, select
 from headrace.cli.output.endings import ending
 from headrace.cli.output.explain_view import because
@@ -33,6 +33,8 @@ from headrace.cli.output.tables import pairs, table
 from headrace.cli.output.terminal import clear
 from headrace.client import Client, Refused
 from headrace.contracts.messages.queries import FINAL, AttemptView, FactView, ForceRequest, JobView
+from headrace.contracts.values.arrays import ELEMENTS_MAX, INDEX_MAX, holds, parse_part
+from headrace.contracts.values.ids import index_of
 
 STATES = ("pending", "running", "preempting", "stopping", "suspended", "succeeded", "failed", "cancelled", "rejected")
 REQUEUED = ("running", "preempting", "suspended")
@@ -66,7 +68,7 @@ def add(nouns: Nouns) -> None:
         "logs",
         logs,
         "print what a job has written",
-        f"headrace logs {example}\nheadrace logs last -f\nheadrace logs train --attempt 1 --rank 3",
+        f"headrace logs {example}\nheadrace logs sweep:0-9\nheadrace logs last -f\nheadrace logs train --attempt 1 --rank 3",
         json=False,
     )
     parser.add_argument(
@@ -90,6 +92,7 @@ def _add_jobs(nouns: Nouns) -> None:
         headrace jobs --state pending --state running --queue ai-dev/half
         headrace jobs --owner alice --since 24h --label run=7 --limit 20 --json
         headrace jobs --columns job,name,state,wait,run,labels
+        headrace jobs --array sweep --state failed
         headrace jobs --watch""",
     )
     parser.add_argument("--state", action="append", default=[], choices=STATES, help="only jobs in this state; may be repeated")
@@ -97,6 +100,9 @@ def _add_jobs(nouns: Nouns) -> None:
     parser.add_argument("--owner", default="", metavar="USER", help="only this user's")
     parser.add_argument(
         "--since", type=moment, default=0, metavar="TIME", help="only those submitted since then: 24h for a day ago, or a time"
+    )
+    parser.add_argument(
+        "--array", default="", metavar="JOB", help="the elements of this array that have started or ended, instead of jobs"
     )
     parser.add_argument("--limit", type=positive, default=100, metavar="N", help="maximum number of jobs (default: 100)")
     parser.add_argument(
@@ -119,6 +125,7 @@ def _add_requeue(nouns: Nouns, example: str) -> None:
         "stop running or suspended jobs, with time to save their work, and put them back into the queue at their place",
         f"""headrace requeue {example}
         headrace requeue train --reason "slow node"
+        headrace requeue sweep:0-9                             the running ones of ten elements of an array
         headrace requeue --name 'sweep-*'                      all of a sweep; shows how many, and asks for confirmation
         headrace requeue --queue ai-dev/half --everybody --yes all that runs in a queue, without confirmation""",
     )
@@ -166,8 +173,10 @@ def jobs(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
 
 async def _jobs(args: argparse.Namespace) -> int:
     async with client(args) as hr:
+        array = (await find_job(hr, args.array)).rpartition(".")[2] if args.array else ""
         while True:
             found = await hr.jobs(
+                **({"array": array} if array else {}),
                 states=args.state,
                 queue=args.queue,
                 user=args.owner,
@@ -229,6 +238,8 @@ def _details(view: JobView) -> str:
             ("user", view.user),
             ("queue", view.queue),
             ("state", view.state),
+            ("array", view.array),
+            ("elements", ", ".join(f"{count} {state}" for state, count in view.elements.items())),
             ("reason", ended or reason),
             ("exit code", None if ended else view.exit_code),
             ("request", _request(view)),
@@ -302,13 +313,16 @@ async def requeue(args: argparse.Namespace) -> int:
 
 async def _requeue(hr: Client, name: str, reason: str) -> str:
     """Look the job up first: a wrong id is reported at once, and an administrator may requeue any user's job."""
+    name, part = split_part(name)
     view = await known(hr, await find_unended_job(hr, name))
+    if part and not view.array:
+        raise Failed(f"{view.id} is not an array; leave out :{part}")
     if view.state in FINAL:
         raise Failed(f"{view.id} has ended: it is {view.state}; submit it again with `headrace submit`, as a new job")
     if view.state == "pending":
         raise Failed(f"{view.id} is pending already")
-    await hr.requeue(view.job, reason)
-    return f"{view.id} is stopped, with time to save its work, and put back into the queue"
+    await hr.requeue(view.job, reason, **({"elements": part} if part else {}))
+    return f"{view.id}{part and ':'}{part} is stopped, with time to save its work, and put back into the queue"
 
 
 def logs(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:
@@ -324,6 +338,21 @@ async def _follow(args: argparse.Namespace) -> int:
 
 @asking
 async def _print_logs(args: argparse.Namespace) -> int:
+    """Print the output of a job; of an array, or a part of one, that of each element that has started, by index."""
+    name, part = split_part(args.job)
     async with client(args) as hr:
-        await print_attempt(hr, await find_job(hr, args.job), args.attempt, args.rank)
+        found = await find_job(hr, name)
+        if not part:
+            try:
+                await print_attempt(hr, found, args.attempt, args.rank)
+            except Refused as refusal:
+                if refusal.code != "INVALID" or not (await hr.job(found)).array:
+                    raise
+            else:
+                return 0
+        wanted = parse_part(part) if part else ((0, INDEX_MAX),)
+        elements = await hr.jobs(array=found.rpartition(".")[2], limit=ELEMENTS_MAX)
+        for element in reversed([one for one in elements if holds(wanted, index_of(one.id)) and one.attempts]):
+            print(f"-- {element.id} --", file=sys.stderr, flush=True)
+            await print_attempt(hr, element.job, args.attempt, args.rank)
     return 0

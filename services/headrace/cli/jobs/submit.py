@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from headrace.cli.arguments import Failed, Nouns, add_command, add_login_options, between, client, key_value
+from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login_options, between, client, key_value
 from headrace.cli.jobs.follow import follow
 from headrace.cli.jobs.names import ANY, find_job
 from headrace.cli.output.endings import ending
@@ -27,6 +27,7 @@ from headrace.client.contexts import only_here
 from headrace.client.submissions import SubmissionOptions, make_submission
 from headrace.contracts.messages.queries import JobView
 from headrace.contracts.messages.submissions import PRIORITY_MAX, RETRIES_MAX, JobSubmission
+from headrace.contracts.values.arrays import ArrayError, parse_array
 
 WAITS_AT_ONCE = 50
 SHOWN_MAX = 10
@@ -43,6 +44,7 @@ _SHELL_SYNTAX = re.compile(r"[|&;<>()$`\\*?\[#~!{}\n]|^\s*\w+=")
 EXAMPLES = """
 headrace submit --queue ai-dev/half -- python train.py --epochs 3
 headrace submit --queue ai-dev/half --name sweep --count 20 --env SEED=7 -- ./run.sh
+headrace submit --queue ai-dev/half --array 0-499%8 -- sh -c './run.sh $HEADRACE_ARRAY_INDEX'     500 jobs, 8 at once
 headrace submit --queue ai-dev/half --on-abort "python save.py" --time-limit 8h -- python train.py
 headrace submit --queue ai-dev/half --on-abort 'cp *.pt "$HEADRACE_CHECKPOINT_DIR"' -- ./run.sh
 headrace submit --queue ai-dev/half --request gpu=0.25 --after train:ok --wait -- make report
@@ -60,7 +62,7 @@ def add(nouns: Nouns) -> None:
         metavar="ULID",
         help="the job's id, so that a submit may be repeated: the same id is the same job",
     )
-    parser.add_argument("--count", type=between(1, COUNT_MAX), default=1, metavar="N", help="number of equal jobs (default: 1)")
+    _add_many(parser)
     parser.add_argument(
         "--env", action="append", default=[], metavar="K=V", help="a variable; K alone takes the value that it has here"
     )
@@ -109,6 +111,27 @@ def add(nouns: Nouns) -> None:
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="the command of the job, after --")
 
 
+def _add_many(parser: Parser) -> None:
+    """Add what submits several jobs at once."""
+    parser.add_argument("--count", type=between(1, COUNT_MAX), default=1, metavar="N", help="number of equal jobs (default: 1)")
+    parser.add_argument(
+        "--array",
+        type=array,
+        default=None,
+        metavar="A-B[:STEP][%N]",
+        help="not one job but one for each index, at most N of them at once; HEADRACE_ARRAY_INDEX says which it is",
+    )
+
+
+def array(text: str) -> str:
+    """The array as written, for argparse."""
+    try:
+        parse_array(text)
+    except ArrayError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def callback(command: str) -> tuple[str, ...]:
     """Words of an abort callback: the words of the command, or `sh -c COMMAND` if it has shell syntax.
 
@@ -128,7 +151,7 @@ async def submit(args: argparse.Namespace) -> int:
         args.after = [await _dependency(hr, text) for text in args.after]
         submitted = await _submitted(hr, args)
         if args.wait:
-            views = await _ends(hr, submitted, shown=len(submitted) == 1 and not args.json)
+            views = await _ends(hr, submitted, shown=len(submitted) == 1 and not args.json and not args.array)
         else:
             views = [view for view in [await hr.judged(submitted[-1])] if view]
         if args.json:
@@ -178,6 +201,8 @@ def _submissions(args: argparse.Namespace) -> Iterator[JobSubmission]:
     """The jobs, made one by one, because there may be very many."""
     if args.id and args.count > 1:
         raise Failed("--id names one job: leave out --count, or submit them one by one")
+    if args.array and args.count > 1:
+        raise Failed("--array and --count: say one of them; an array is one submission")
     options: SubmissionOptions = {
         "env": dict(_variable(text) for text in args.env),
         "secret_env": args.secret_env,
@@ -193,6 +218,7 @@ def _submissions(args: argparse.Namespace) -> Iterator[JobSubmission]:
         "after": args.after,
         "request": dict(args.request),
         "labels": dict(args.label),
+        **({"array": args.array} if args.array else {}),
     }
     for number in range(1, args.count + 1):
         options["name"] = f"{args.name}-{number}" if args.name and args.count > 1 else args.name
@@ -269,4 +295,4 @@ def _verdict(views: list[JobView], *, waited: bool) -> int:
 def _end_of(view: JobView) -> str:
     if view.state == "rejected":
         return f"{view.id} was rejected: {view.reason}: {view.message}"
-    return ": ".join(filter(None, (f"{view.id} {view.state}", ending(view))))
+    return ": ".join(filter(None, (f"{view.id} {view.state}", view.message if view.array else ending(view))))

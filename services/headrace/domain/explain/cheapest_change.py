@@ -232,6 +232,7 @@ def _submitted_now(state: State, job: JobRecord, now: int) -> JobRecord:
         admitted_at=now,
         pending_since=now,
         order=(state.sequence + 1, 0),
+        array=None,
         barred_from="",
         not_before=0,
         avoids={},

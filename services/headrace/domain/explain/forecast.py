@@ -91,10 +91,17 @@ def kept_until(state: State, preemption: Preemption, ends: ExpectedEnds, now: in
 
 def _ready_at(state: State, job: JobRecord, ends: ExpectedEnds, now: int) -> int | None:
     """From when on it stands in line: its back-off is over (R32), what it depends on has ended; None: unknown."""
-    others = [state.jobs.get(key) for key in job.waits_for]
+    others = [state.jobs.get(key) for key in job.waits_for]  # of an array nothing says when it will end
     known = [ends.of(other) if other is not None else None for other in others]
     if job.doomed_by or None in known:
         return None
+    if job.array is not None and job.array.is_full:
+        first = min(
+            (end for one in job.array.elements.values() if one.leases and (end := ends.of(one)) is not None), default=None
+        )
+        if first is None:
+            return None
+        known.append(first)
     return max((now, job.not_before, *(end for end in known if end is not None)))
 
 

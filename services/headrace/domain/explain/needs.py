@@ -17,7 +17,7 @@ from headrace.domain.explain.topology_reasons import replicas_per_node
 from headrace.domain.explain.wait_reasons import wait_in
 from headrace.domain.model.census import HARDWARE
 from headrace.domain.placement.placement import may_hold, pick_now
-from headrace.domain.queueing.queue_position import groups_ahead
+from headrace.domain.queueing.queue_position import groups_ahead, jobs_before
 from headrace.domain.queueing.ranking import rank_of_job
 from headrace.domain.state.quota import Shortfall, limits_of, over_limit, over_reservation, to_grant, with_reservation
 
@@ -38,7 +38,9 @@ SHOWN_MAX = 10
 """Jobs listed by name; of the others only their number is shown."""
 
 _AT_A_LIMIT = frozenset({WaitReason.AT_POLICY_LIMIT, WaitReason.AT_TENANT_LIMIT})
-_NOBODY_HOLDS = frozenset({WaitReason.FROZEN, WaitReason.OUTSIDE_WINDOW, WaitReason.BUDGET_EXHAUSTED})
+_NOBODY_HOLDS = frozenset(
+    {WaitReason.FROZEN, WaitReason.OUTSIDE_WINDOW, WaitReason.BUDGET_EXHAUSTED, WaitReason.AT_ARRAY_LIMIT}
+)
 _BEYOND = frozenset({WaitReason.RESERVED_SHARE_BUSY, WaitReason.WOULD_EXCEED_RESERVATION})
 
 
@@ -123,11 +125,11 @@ def waiters(state: State, job: JobRecord, pool: PoolState) -> tuple[tuple[Waiter
         if first.tenant == job.tenant:
             own += [(rank_of_job(rank, place), member) for place, member in members]
         else:
-            add_to(others, times(first.request.total, len(members)))
+            add_to(others, times(first.request.total, sum(jobs_before(member, job) for _, member in members)))
     own.sort()
     shown = [Waiter(job=member.key, request=_without_job(member.request.total)) for _, member in own[:SHOWN_MAX]]
     listed = [*shown, Waiter(request=_as_known_to(others, job))] if others else shown
-    return tuple(listed), max(0, len(own) - SHOWN_MAX)
+    return tuple(listed), max(0, sum(jobs_before(member, job) for _, member in own) - len(shown))
 
 
 def holders(state: State, job: JobRecord, pool: PoolState, wait: Wait, ends: ExpectedEnds) -> tuple[tuple[Holder, ...], int]:

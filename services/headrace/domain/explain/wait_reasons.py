@@ -26,7 +26,7 @@ from headrace.domain.placement.pool_growth import growing_for
 from headrace.domain.preemption.eligibility import anybody_above, causes, may_reclaim
 from headrace.domain.queueing.admissible import open_pools
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing, sentence
-from headrace.domain.queueing.gates import budget_exhausted, may_borrow, outside_window
+from headrace.domain.queueing.gates import at_array_limit, budget_exhausted, may_borrow, outside_window
 from headrace.domain.state.pools import PoolState
 from headrace.domain.state.quota import Shortfall, limits_of, over_limit, over_reservation, to_grant, with_reservation
 from headrace.domain.state.state import State
@@ -380,8 +380,8 @@ OF_THE_JOB: tuple[tuple[WaitReason, JobTest], ...] = (
     (WaitReason.DEPENDENCY, _dependency),
     (WaitReason.OUTSIDE_WINDOW, lambda state, job, now: _grounds(outside_window(state, job, now))),
     (WaitReason.BUDGET_EXHAUSTED, lambda _, job, now: _grounds(budget_exhausted(job, now))),
+    (WaitReason.AT_ARRAY_LIMIT, lambda _, job, __: _grounds(at_array_limit(job))),
 )
-"""What keeps the job from starting anywhere."""
 
 OF_THE_POOL: tuple[tuple[WaitReason, PoolTest], ...] = (
     (WaitReason.WAITING_FOR_PREEMPTION, _waiting_for_preemption),
@@ -397,4 +397,4 @@ OF_THE_POOL: tuple[tuple[WaitReason, PoolTest], ...] = (
     (WaitReason.WOULD_EXCEED_RESERVATION, _would_exceed_reservation),
     (WaitReason.NO_FREE_CAPACITY, _no_free_capacity),
 )
-"""What keeps it from starting in one pool. A reason may stand here more than once, each test of its own, but in the order of R22."""
+"""What keeps it from starting in one pool, in the order of R22. A reason may stand here more than once, each test of its own."""

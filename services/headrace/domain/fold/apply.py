@@ -78,8 +78,10 @@ def _forget(state: State) -> None:
     """Ended jobs leave after an hour, their ids after 25 (R14)."""
     while state.ended and state.ended[0].ended_at <= state.now - ENDED_KEPT:
         job = state.ended.popleft()
-        if state.jobs.get(job.key) is job:
-            del state.jobs[job.key]
+        array = state.arrays.get(job.key)
+        is_array = array is not None and array.job is job
+        if is_array or state.jobs.get(job.key) is job:
+            del (state.arrays if is_array else state.jobs)[job.key]
             state.answered[job.key] = PastJob(job.digest, job.state, job.ended_at)
             state.forgetting.append((state.now + IDS_REMEMBERED, job.key))
     while state.forgetting and state.forgetting[0][0] <= state.now:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.contracts.facts.admission import Dependency
 from headrace.contracts.transport.subjects import asker_of
+from headrace.contracts.values.arrays import holds
 from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.ids import array_of, index_of
+from headrace.domain.fold import arrays
 from headrace.domain.fold.governance import cordon
 from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, release
@@ -26,7 +29,8 @@ from headrace.domain.state.state import IDS_REMEMBERED
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
-    from headrace.domain.model.jobs import JobRecord
+    from headrace.contracts.values.arrays import Ranges
+    from headrace.domain.model.jobs import ArrayState, JobRecord
     from headrace.domain.state.state import State
 
 
@@ -40,7 +44,7 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
     if policy is None:
         policy = state.deleted_policies.get((tenant, fact.policy))
         state.documents_sequence = sequence  # so that the allocator looks at it, and dismisses it
-    if policy is None or fact.job in state.jobs:
+    if policy is None or fact.job in state.jobs or fact.job in state.arrays:
         return
     profile = state.profile(tenant, fact.profile)
     job = new_job(
@@ -68,43 +72,42 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         digest=fact.digest,
         trace=fact.trace,
     )
-    state.jobs[fact.job] = job
+    array, count = (None, 1) if fact.array is None else (arrays.admit(state, job, fact.array), fact.array.count)
+    if array is None:
+        state.jobs[fact.job] = job
     used_ids.note(state, fact.job)
     if job.profile not in policy.profiles:
         open_scopes(state, policy, job.profile)
     open_user(policy, user)
-    policy.count_pending(job, 1)
+    policy.count_pending(job, count)
     rate_limit.take(state, tenant)
-    _count(state, job, profile)
+    _count(state, job, profile, count)
     for dependency in fact.after:
         _wait_for(state, job, dependency.job, dependency.when)
-    state.pending.add(job, state.now)
+    if array is None:
+        state.pending.add(job, state.now)
+    else:
+        state.pending.add(job, state.now) if job.waits_for or job.doomed_by else arrays.advance(state, array)
 
 
-def _count(state: State, job: JobRecord, profile: Profile | None) -> None:
+def _count(state: State, job: JobRecord, profile: Profile | None, times: int) -> None:
     """It is part of what the pools that it may go to are asked for (R20); slices are since the rules were amended."""
     if job.request.shape.mig and not state.terms.amended:
         return
     for name in profile.pools if profile is not None else ():
         pool = state.pools.get(name)
         if pool is not None:
-            pool.mix.count(job.request)
+            pool.mix.count(job.request, times)
 
 
 def _wait_for(state: State, job: JobRecord, other_key: str, when: str) -> None:
-    other = state.jobs.get(other_key)
-    ended = other.state if other is not None else _answered(state, other_key)
+    ended = arrays.state_of(state, other_key)
     if ended is None or ended in FINAL:
         if when != "any" and ended is not JobState.SUCCEEDED:
             _doom(state, job, other_key)
         return
     job.waits_for = {**job.waits_for, other_key: when}
     state.dependants.setdefault(other_key, []).append(Dependency(job=job.key, when=when))
-
-
-def _answered(state: State, key: str) -> JobState | None:
-    answered = state.answered.get(key)
-    return answered.state if answered else None
 
 
 def _doom(state: State, job: JobRecord, other: str) -> None:
@@ -118,7 +121,7 @@ def _doom(state: State, job: JobRecord, other: str) -> None:
 def _job_rejected(state: State, fact: f.JobRejectedV1, _sequence: int, _place: int) -> None:
     tenant, user, _ = fact.job.split(".")
     _count_refusal(state, tenant, user)
-    if fact.job not in state.jobs and fact.job not in state.answered:
+    if fact.job not in state.jobs and fact.job not in state.arrays and fact.job not in state.answered:
         state.answered[fact.job] = PastJob(fact.digest, JobState.REJECTED, state.now)
         used_ids.note(state, fact.job)
         state.forgetting.append((state.now + IDS_REMEMBERED, fact.job))
@@ -143,12 +146,18 @@ def _cancel_requested(state: State, fact: f.JobCancelRequestedV1, _sequence: int
     if job is not None and job.state not in FINAL:
         job.cancel_by = fact.by
         state.cancels[job.key] = job
+    elif fact.job in state.arrays:
+        arrays.ask_to_cancel(state, state.arrays[fact.job], fact.by, fact.elements)
 
 
 def _requeue_requested(state: State, fact: f.JobRequeueRequestedV1, _sequence: int, _place: int) -> None:
     job = state.jobs.get(fact.job)
     if job is not None and job.attempt == fact.attempt and job.leases and job.state in HOLDING:
         state.requeues[job.key] = job
+    elif job is None and fact.job in state.arrays:
+        for element in arrays.chosen(state.arrays[fact.job], fact.elements):
+            if element.leases and element.state in HOLDING and element.stop is None:
+                state.requeues[element.key] = element
 
 
 def _wishes_judged(state: State, fact: f.WishesJudgedV1, _sequence: int, _place: int) -> None:
@@ -197,6 +206,8 @@ def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: 
     job.started_at = job.resumed_at = job.paused = job.paused_saved = job.expired_nominations = 0
     job.attempts += (new_attempt(fact.attempt, fact.pool, state.now, sequence, fact.resume_from),)
     job.policy.jobs[job.key] = job
+    if job.array is not None:
+        arrays.advance(state, job.array)
 
 
 def _lease_revoked(state: State, fact: f.LeaseRevokedV1, _sequence: int, _place: int) -> None:
@@ -241,6 +252,8 @@ def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: i
     job.avoids = avoided | dict.fromkeys(fact.avoid, fact.avoid_until)
     job.policy.count_pending(job, 1)
     state.pending.add(job, state.now)
+    if job.array is not None:
+        arrays.advance(state, job.array)
 
 
 def _preemption_forced(state: State, fact: f.PreemptionForcedV1, _sequence: int, _place: int) -> None:
@@ -263,18 +276,36 @@ def _close_attempt(state: State, job: JobRecord, cause: str) -> None:
 def _job_ended(state: State, fact: f.JobEndedV1, _sequence: int, _place: int) -> None:
     job = state.jobs.get(fact.job)
     if job is None or job.leases or job.state in FINAL:
+        if job is None and fact.job in state.arrays:
+            _end_unstarted(state, state.arrays[fact.job], BY_NAME[fact.state], fact.cause, "", fact.elements)
         return
     if job.state is not JobState.PENDING:
         _close_attempt(state, job, fact.cause)
     message = next((ending.message for ending in job.endings if ending.message), "")
-    _finish(state, job, BY_NAME[fact.state], fact.cause, message)
     job.exit_code = fact.exit_code
+    _finish(state, job, BY_NAME[fact.state], fact.cause, message)
 
 
 def _job_dismissed(state: State, fact: f.JobDismissedV1, _sequence: int, _place: int) -> None:
     job = state.jobs.get(fact.job)
     if job is not None and job.state is JobState.PENDING:
         _finish(state, job, JobState.REJECTED, fact.reason, fact.message)
+    elif job is None and fact.job in state.arrays:
+        _end_unstarted(state, state.arrays[fact.job], JobState.REJECTED, fact.reason, fact.message, ())
+
+
+def _end_unstarted(state: State, array: ArrayState, final: JobState, reason: str, message: str, indices: Ranges) -> None:
+    """Elements of an array that were never granted anything have ended, those with a record and those without."""
+    gone = arrays.end_waiting(state, array, final, reason, message, indices)
+    for job in arrays.chosen(array, indices):
+        if job.is_new_element and job.state is JobState.PENDING:
+            _finish(state, job, final, reason, message)
+    if gone is not None:
+        for key in [key for key in state.dependants if array_of(key) == array.job.key]:
+            if holds(gone.numbers, array.range.number(index_of(key))):
+                _update_dependants(state, key, final)
+    if arrays.finish(state, array, reason):
+        _update_dependants(state, array.job.key, array.job.state)
 
 
 def _finish(state: State, job: JobRecord, final: JobState, reason: str, message: str) -> None:
@@ -292,19 +323,27 @@ def _finish(state: State, job: JobRecord, final: JobState, reason: str, message:
     job.stop, job.yields_to = None, ""
     job.policy.jobs.pop(job.key, None)
     state.ended.append(job)
-    _update_dependants(state, job)
+    _update_dependants(state, job.key, final)
+    if job.array is not None:
+        arrays.element_ended(state, job.array, job)
+        if arrays.finish(state, job.array, reason):
+            _update_dependants(state, job.array.job.key, job.array.job.state)
 
 
-def _update_dependants(state: State, job: JobRecord) -> None:
-    for dependency in state.dependants.pop(job.key, ()):
-        dependant = state.jobs.get(dependency.job)
+def _update_dependants(state: State, key: str, ended: JobState) -> None:
+    for dependency in state.dependants.pop(key, ()):
+        array = state.arrays.get(dependency.job)
+        dependant = state.jobs.get(dependency.job) if array is None else array.job
         if dependant is None or dependant.state is not JobState.PENDING:
             continue
-        dependant.waits_for.pop(job.key, None)
-        if dependency.when != "any" and job.state is not JobState.SUCCEEDED:
-            _doom(state, dependant, job.key)
+        dependant.waits_for.pop(key, None)
+        if dependency.when != "any" and ended is not JobState.SUCCEEDED:
+            _doom(state, dependant, key)
         elif not dependant.waits_for:
-            state.pending.add(dependant, state.now)
+            if array is None:
+                state.pending.add(dependant, state.now)
+            else:
+                arrays.advance(state, array)
 
 
 def _node_set_aside(state: State, fact: f.NodeSetAsideV1, _sequence: int, _place: int) -> None:

@@ -24,16 +24,17 @@ def _unlocked(state: State, fact: f.TextsUnlockedV1, _sequence: int, _place: int
 
 def _set(state: State, tenant: str, handle: str, *, locked: bool) -> None:
     prefix = f"{tenant}.{handle}."
-    for key, job in state.jobs.items():
-        if not key.startswith(prefix) or job.state in FINAL:
+    for job in state.jobs_and_arrays():
+        if not job.key.startswith(prefix) or job.state in FINAL:
             continue
-        if job.state is not JobState.PENDING:
+        has_front = job.array is not None and job.array.job is job and job.array.front is not job
+        if job.state is not JobState.PENDING or has_front:
             job.locked = locked
             continue
         state.pending.remove(job)
         job.locked = locked
         if locked:
-            end_hold(state, key)
+            end_hold(state, job.key)
         state.pending.add(job, state.now)
     state.stir()
 

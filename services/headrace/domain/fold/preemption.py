@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.amounts import add_to
+from headrace.domain.fold import arrays
 from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, set_status
 from headrace.domain.fold.nominations import end_nomination, lift_bar, lift_late
@@ -90,6 +91,8 @@ def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: i
         _yield(state, victim, preemption)
     if not preemption.leaving:
         preemption.all_left_at = state.now
+    if job.array is not None:
+        arrays.advance(state, job.array)
 
 
 def _yield(state: State, victim: JobRecord, preemption: Preemption) -> None:
@@ -115,6 +118,8 @@ def _nomination_ended(state: State, fact: f.NominationEndedV1, _sequence: int, _
             job.expired_nominations += 1
         if job.state is JobState.PENDING:  # one that moves may not have left its former place yet (R29)
             state.pending.add(job, state.now)
+        if job.array is not None:
+            arrays.advance(state, job.array)
 
 
 def _settled(state: State, fact: f.PreemptionSettledV1, _sequence: int, _place: int) -> None:

@@ -167,6 +167,9 @@ class Pending:
         if job.waits_for or job.nomination is not None or job.doomed_by or job.locked:
             self.ineligible[job.key] = job
             return
+        if job.array is not None and job.array.is_full:
+            self.ineligible[job.key] = job
+            return
         if job.not_before > now:
             self.ineligible[job.key] = job
             heapq.heappush(self._delayed, (job.not_before, job.key, job))
@@ -189,6 +192,9 @@ class Pending:
             if job.state is not JobState.PENDING:
                 continue
             if job.waits_for or job.nomination is not None or job.doomed_by or job.locked or job.avoids or job.not_before > now:
+                others.append(job)
+                continue
+            if job.array is not None:
                 others.append(job)
                 continue
             key = _key(job)

@@ -51,12 +51,12 @@ class DemandMix:
     stated_at: int = 0
     stated_of: int = 0
 
-    def count(self, request: Request) -> None:
-        """A job has been admitted that may come here.
+    def count(self, request: Request, times: int = 1) -> None:
+        """Jobs have been admitted that may come here, as many as `times`.
 
         Its isolation is not part of it, because that does not change what it takes.
         """
-        replicas = min(request.replicas, REPLICAS_COUNTED)
+        replicas = min(request.replicas, REPLICAS_COUNTED) * times
         shape = request.shape
         if shape.isolation or shape.contained:
             shape = shape._replace(isolation=0, contained=False)

@@ -7,10 +7,12 @@ the fold.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.documents.model import Policy
 from headrace.contracts.values.amounts import plus
+from headrace.contracts.values.arrays import ArrayRange, size
+from headrace.contracts.values.ids import element_name
 from headrace.domain.model.derived import AID, NOTHING, nothing
 from headrace.domain.model.job_states import JobState
 
@@ -221,6 +223,21 @@ class JobRecord:
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
+    array: ArrayState | None = None
+    """The array to which it belongs as an element, or which it stands for as a whole."""
+
+    @property
+    def is_new_element(self) -> bool:
+        """True for an element of an array that was never granted anything: its end may be stated together with that of others."""
+        return self.array is not None and not self.attempt
+
+    @property
+    def stands_for(self) -> int:
+        """How many waiting jobs it is, if it waits: the next element of an array stands in line for all behind it."""
+        array = self.array
+        if array is None:
+            return 1
+        return (self is not array.job) + (size(array.waiting) if array.front is self else 0)
 
     @property
     def tenant(self) -> str:
@@ -238,6 +255,56 @@ class JobRecord:
         return f"{self.policy.document.name}/{self.profile}"
 
 
+class UnstartedElements(NamedTuple):
+    """Elements of an array that ended without having been granted anything, by number."""
+
+    numbers: tuple[tuple[int, int], ...]
+    state: JobState
+    reason: str
+    message: str
+    at: int
+
+
+@dataclass(slots=True, eq=False)
+class ArrayState:
+    """An array, from its admission until an hour after the end of its last element.
+
+    `job`: the array as one job, with what its elements have in common; it is final when all of them have ended. `waiting`: elements
+    without a record of their own, by number. `front`: the one with a record that stands in line for all that wait behind it; while the
+    array waits for another job, that is `job`. `is_full`: as many as may run at once do.
+    """
+
+    job: JobRecord
+    range: ArrayRange
+    waiting: tuple[tuple[int, int], ...]
+    front: JobRecord | None = None
+    is_full: bool = False
+    elements: dict[str, JobRecord] = field(default_factory=dict)
+    """Elements with a record that have not ended, by key."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """How many have ended, by state."""
+    unstarted: tuple[UnstartedElements, ...] = ()
+    cancelling: tuple[tuple[int, int], ...] = ()
+    """Of those that wait, the ones whose end was asked for."""
+
+    @property
+    def busy(self) -> int:
+        """How many elements hold leases, or have places that are kept for them."""
+        return sum(1 for job in self.elements.values() if job.state is not JobState.PENDING or job.nomination is not None)
+
+    def element(self, number: int) -> JobRecord:
+        """A record for an element, as it was admitted."""
+        whole, job = self.job, blank_job()
+        job.key = element_name(whole.key, self.range.index(number))
+        job.policy, job.profile, job.request = whole.policy, whole.profile, whole.request
+        job.preemptible, job.beyond, job.priority = whole.preemptible, whole.beyond, whole.priority
+        job.max_retries, job.time_limit, job.order = whole.max_retries, whole.time_limit, whole.order
+        job.admitted_at = job.pending_since = whole.admitted_at
+        job.name, job.labels, job.digest, job.trace = whole.name, whole.labels, "", whole.trace
+        job.locked, job.array = whole.locked, self
+        return job
+
+
 def blank_job() -> JobRecord:
     """A job without stated fields: all fields have their defaults."""
     job = JobRecord.__new__(JobRecord)
@@ -248,7 +315,7 @@ def blank_job() -> JobRecord:
     job.pending_since = job.not_before = job.started_at = job.ended_at = job.min_runtime = 0
     job.suspended_at = job.resumed_at = job.paused = job.paused_saved = 0
     job.suspended_by = job.doomed_by = job.yields_to = job.barred_from = ""
-    job.stop = job.nomination = job.exit_code = None
+    job.stop = job.nomination = job.exit_code = job.array = None
     job.locked = False
     job.stop_sequence = job.stop_at = 0
     job.checkpoint = job.cancel_by = job.reason = job.message = ""

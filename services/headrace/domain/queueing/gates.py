@@ -130,3 +130,11 @@ def budget_exhausted(job: JobRecord, now: int) -> str | None:
     spent = hours(budget.key, used(meter, now))
     numbers = f"{spent} of {budget.hours} hours of {budget.key} are used this {budget.per}; the next begins at "
     return numbers + format_time(meter.ends)
+
+
+def at_array_limit(job: JobRecord) -> str | None:
+    """How many elements of the job's array run, if that keeps the job from starting; else None."""
+    array = job.array
+    if array is None or not array.is_full or job.nomination is not None:
+        return None
+    return f"{array.busy} of at most {array.range.at_once} run"

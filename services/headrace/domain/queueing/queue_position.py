@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.contracts.values.arrays import common, size
+from headrace.contracts.values.ids import index_of
 from headrace.domain.indexes.pending import JobGroup, place_in_line
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.freeze_drain import pool_closing, queue_closing
@@ -158,7 +160,7 @@ def position(state: State, job: JobRecord) -> int:
     mine = dealt.get(job.key) or place_in_line(job)
     queue = [group for group in state.pending.by_policy.get(job.policy.key, ()) if group.profile == job.profile]
     members = (other for group in queue for other in group.members.values())
-    return 1 + sum((dealt.get(other.key) or place_in_line(other)) < mine for other in members)
+    return 1 + sum(jobs_before(other, job) for other in members if (dealt.get(other.key) or place_in_line(other)) < mine)
 
 
 def _places_in_first_pool(state: State, job: JobRecord) -> dict[str, Place]:
@@ -166,6 +168,14 @@ def _places_in_first_pool(state: State, job: JobRecord) -> dict[str, Place]:
     profile = state.profile(job.tenant, job.profile) if is_fair(job.policy) else None
     pool = next((state.pools[name] for name in profile.pools if name in state.pools), None) if profile is not None else None
     return GroupRanks(state, pool).places(job.policy) if pool is not None else {}
+
+
+def jobs_before(member: JobRecord, job: JobRecord) -> int:
+    """How many jobs `member`, which goes before `job`, is: of an array, those that wait behind it and before `job` as well."""
+    array = member.array
+    if array is None or array.front is not member or job.array is not array or job.array.job is job:
+        return member.stands_for
+    return 1 + size(common(array.waiting, ((0, array.range.number(index_of(job.key)) - 1),)))
 
 
 def groups_ahead(state: State, job: JobRecord, pool: PoolState) -> Iterator[tuple[GroupRank, list[tuple[Place, JobRecord]]]]:

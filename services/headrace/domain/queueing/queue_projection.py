@@ -10,6 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.contracts.values.arrays import common, size
+from headrace.contracts.values.ids import index_of
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.queueing.queue_position import GroupRanks
@@ -19,10 +21,55 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from headrace.domain.indexes.pending import JobGroup, Place
-    from headrace.domain.model.jobs import PolicyState
+    from headrace.domain.model.jobs import ArrayState, PolicyState
     from headrace.domain.model.requests import Request
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
+
+
+def _place_from_behind(job: JobRecord) -> tuple[int, int, int, int, int]:
+    """For an order with the next job last; of one order of submission there are elements of one array only."""
+    sequence, place = job.order
+    return job.priority, -job.admitted_at, -sequence, -place, -index_of(job.key) if job.array is not None else 0
+
+
+class ArrayProjection:
+    """Elements of arrays as they stand in line one after the other; `asker`: the job that the projection is about."""
+
+    def __init__(self, asker: JobRecord) -> None:
+        self._asker = asker.key
+        self._next: dict[str, int] = {}
+        self._started: dict[str, int] = {}
+
+    def following(self, job: JobRecord) -> JobRecord | None:
+        """The element that stands in line when `job` has left; None if it stood for no others, or as many run as may."""
+        array = job.array
+        if array is None or not self._is_front(array, job):
+            return None
+        started = self._started[array.job.key] = self._started.get(array.job.key, 0) + 1
+        number = self._number(array)
+        if number < 0 or (array.range.at_once and array.busy + started >= array.range.at_once):
+            return None
+        self._next[array.job.key] = number + 1
+        element = array.element(number)
+        return None if element.key == self._asker else element
+
+    def behind(self, job: JobRecord, asker: JobRecord) -> int:
+        """How many elements stand behind `job`, and before `asker` if that is one of them."""
+        array = job.array
+        if array is None or not self._is_front(array, job):
+            return 0
+        last = array.range.number(index_of(asker.key)) - 1 if asker.array is array else array.range.count
+        return size(common(array.waiting, ((self._next.get(array.job.key, 0), last),)))
+
+    def _is_front(self, array: ArrayState, job: JobRecord) -> bool:
+        passed = self._next.get(array.job.key)
+        return array.front is job if passed is None else array.range.number(index_of(job.key)) == passed - 1
+
+    def _number(self, array: ArrayState) -> int:
+        """The next of those that wait; -1 after the last one."""
+        passed = self._next.get(array.job.key, 0)
+        return next((max(first, passed) for first, last in array.waiting if last >= passed), -1)
 
 
 class ProjectedEntry(NamedTuple):
@@ -49,6 +96,7 @@ class QueueProjection:
         self._heads: list[JobRecord | None] = [*(group.head() for group in groups), mine.head()]
         self.oldest = min((head.pending_since for head in (*self._heads, job) if head is not None), default=0)
         self._rest: dict[int, list[JobRecord]] = {}
+        self._arrays = ArrayProjection(job)
         self._places: dict[int, list[Place]] = {}
         self._lines: dict[tuple[str, Request], list[ProjectedEntry]] = {}
         self._entries: dict[tuple[str, int], ProjectedEntry] = {}
@@ -119,17 +167,20 @@ class QueueProjection:
             left: Collection[JobRecord] = group.members.values()
             if number in self._rest:
                 left = [head, *self._rest[number]]
-            count = len(left) if rank < mine else self._count_before(pool, group, left, own, job)
+            before = left if rank < mine else self._before(pool, group, left, own, job)
+            count = sum(1 if other.array is None else 1 + self._arrays.behind(other, job) for other in before)
             if count:
                 yield group.request, count
 
-    def _count_before(self, pool: str, group: JobGroup, left: Collection[JobRecord], own: Place, job: JobRecord) -> int:
-        """How many of the jobs of an equal group come before the place of the one who asks."""
+    def _before(
+        self, pool: str, group: JobGroup, left: Collection[JobRecord], own: Place, job: JobRecord
+    ) -> Collection[JobRecord]:
+        """Those of the jobs of an equal group that come before the place of the one who asks."""
         if group.policy is not job.policy or not is_fair(job.policy):
-            return sum(place_in_line(other) < own for other in left)
+            return [other for other in left if place_in_line(other) < own]
         use, mine = self._ranks[pool].use_of, (-job.priority, place_in_line(job))
         theirs, my = use(group), use(self._groups[-1])
-        return sum((-other.priority, theirs, place_in_line(other)) < (mine[0], my, mine[1]) for other in left)
+        return [other for other in left if (-other.priority, theirs, place_in_line(other)) < (mine[0], my, mine[1])]
 
     def _place(self, pool: str, number: int, job: JobRecord) -> Place:
         """The place of a job of a group: one that it is dealt of those still there, where its policy is fair among users (R15)."""
@@ -174,6 +225,9 @@ class QueueProjection:
             members = self._groups[entry.number].members.values()
             rest = self._rest[entry.number] = sorted(members, key=place_in_line, reverse=True)  # the next one last
             rest.pop()
+        following = self._arrays.following(entry.job) if entry.job.array is not None else None
+        if following is not None:
+            insort(rest, following, key=_place_from_behind)
         head = self._heads[entry.number] = rest.pop() if rest else None
         if head is not None:
             self.oldest = min(self.oldest, head.pending_since)

@@ -20,7 +20,7 @@ import msgspec
 
 from headrace.contracts.documents import model
 from headrace.contracts.facts import admission, fact, nodes, preemption
-from headrace.contracts.values import isolation, value
+from headrace.contracts.values import arrays, isolation, value
 from headrace.domain.indexes.node_index import NodeIndex
 from headrace.domain.indexes.pending import Pending
 from headrace.domain.model import (
@@ -49,6 +49,7 @@ MODULES = (
     admission,
     nodes,
     preemption,
+    arrays,
     isolation,
     value,
     attempts,
@@ -266,7 +267,8 @@ def rebuild(made: state.State) -> None:
     for policy in (*made.policies.values(), *made.deleted_policies.values()):
         capacity.recount_users(made, policy)
     made.pending = Pending()
-    made.pending.refill(made.jobs.values(), made.now)
+    whole = (array.job for array in made.arrays.values() if array.front is array.job)
+    made.pending.refill((*made.jobs.values(), *whole) if made.arrays else made.jobs.values(), made.now)
     for policy in (*made.policies.values(), *made.deleted_policies.values()):
         for link in policy.document.profiles:
             quota.open_scopes(made, policy, link.name)

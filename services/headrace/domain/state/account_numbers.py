@@ -35,7 +35,7 @@ def retire(state: State, tenant: str, handle: str = "") -> None:
 
     Those with jobs that have not ended keep theirs: a job goes on as who it is.
     """
-    working = {(job.tenant, job.user) for job in state.jobs.values() if not job.ended_at}
+    working = {(job.tenant, job.user) for job in state.jobs_and_arrays() if not job.ended_at}
     for user in [user for user in state.accounts if user[0] == tenant and handle in ("", user[1]) and user not in working]:
         state.retired_accounts.add(state.accounts.pop(user))
 
@@ -63,7 +63,7 @@ def _known(state: State) -> Iterator[User]:
             yield from ((tenant, handle) for handle in (*written.document.members, *written.document.service_accounts))
     yield from ((token.tenant, token.handle) for token in state.tokens.known.values() if token.tenant)
     yield from state.tokens.claims
-    for table in (state.jobs, state.answered):
+    for table in (state.jobs, state.arrays, state.answered):
         for key in table:
             tenant, handle, _ = key.split(".")
             yield tenant, handle

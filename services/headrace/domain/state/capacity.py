@@ -194,11 +194,11 @@ def recount_users(state: State, policy: PolicyState) -> None:
     policy.users, policy.user_pending = ({} if counts_users(policy.document) else None), {}
     if policy.users is None:
         return
-    for job in state.jobs.values():
+    for job in state.jobs_and_arrays():
         if job.policy is policy and not job.ended_at:
             open_user(policy, job.user)
-            if job.state is JobState.PENDING:
-                policy.user_pending[job.user] = policy.user_pending.get(job.user, 0) + 1
+            if job.state is JobState.PENDING and (waiting := job.stands_for):
+                policy.user_pending[job.user] = policy.user_pending.get(job.user, 0) + waiting
     for job in policy.jobs.values():
         scope = policy.users[job.user]
         for lease in job.leases.values():

@@ -22,11 +22,13 @@ from headrace.domain.model.time_rules import TimeRules
 from headrace.domain.model.tokens import Tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from headrace.contracts.facts.admission import Dependency
     from headrace.domain.indexes.running_index import RunningIndex
     from headrace.domain.model.attempts import PastJob
     from headrace.domain.model.instances import Instance, OfferState, Spending
-    from headrace.domain.model.jobs import JobRecord, PolicyState, Preemption, Scope
+    from headrace.domain.model.jobs import ArrayState, JobRecord, PolicyState, Preemption, Scope
     from headrace.domain.model.node_claims import Approval
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.preemption_state import Hold
@@ -88,6 +90,8 @@ class State:
     tokens: Tokens = field(default_factory=Tokens)
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
+    arrays: dict[str, ArrayState] = field(default_factory=dict)
+    """By the key of the array: until it leaves, an hour after the end of its last element."""
     pending: Pending = field(default_factory=Pending, metadata=AID)
     requests: dict[tuple[object, ...], Request] = field(default_factory=dict)
     unsettled: dict[str, JobRecord] = field(default_factory=dict)
@@ -136,6 +140,12 @@ class State:
         Call it before a decision at log time `now`. It changes an index only; the fold does the same with the time of each record.
         """
         self.pending.follow_time(now)
+
+    def jobs_and_arrays(self) -> Iterator[JobRecord]:
+        """All jobs, and each array as one; of those that wait, `JobRecord.stands_for` says how many each is."""
+        yield from self.jobs.values()
+        for array in self.arrays.values():
+            yield array.job
 
     def jobs_that_may_yield(self) -> dict[PolicyState, RunningIndex]:
         """By policy. Built at the first query, because only searches for victims ask: other readers of the ledger do not keep it.

@@ -15,9 +15,9 @@ ID_OF_ANOTHER = "this id names a job of somebody else in this tenant; make a new
 
 def known_digest(state: State, key: str) -> str | None:
     """The digest of what was first submitted under this key; None if nothing was, or not in the last 25 hours."""
-    job = state.jobs.get(key)
-    if job is not None:
-        return job.digest
+    job, array = state.jobs.get(key), state.arrays.get(key)
+    if job is not None or array is not None:
+        return job.digest if job is not None else array.job.digest if array is not None else None
     answered = state.answered.get(key)
     return answered.digest if answered is not None else None
 
@@ -32,7 +32,7 @@ def job_with(state: State, tenant: str, job_id: str) -> str:
     """The key of the job that has this id in this tenant, of ended and rejected ones as long as ids are remembered; empty: none."""
     if state.job_ids is None:
         state.job_ids = {}
-        for key in (*state.jobs, *state.answered):
+        for key in (*state.jobs, *state.arrays, *state.answered):
             note(state, key)
     return state.job_ids.get((tenant, job_id), "")
 

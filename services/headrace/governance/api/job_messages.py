@@ -36,6 +36,8 @@ def job_message(view: JobView, sequence: int) -> pb.Job:
         checkpoint=view.checkpoint,
         attempts=map(_attempt, view.attempts),
         sequence=str(sequence),
+        array=view.array,
+        elements=view.elements,
     )
 
 

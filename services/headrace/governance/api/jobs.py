@@ -15,6 +15,7 @@ from headrace.contracts.messages.queries import Answer, ForceRequest, JobRequest
 from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyRequest, CancelRequest, RequeueRequest
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import decode, encode
+from headrace.contracts.values.arrays import ArrayError, parse_part
 from headrace.contracts.values.ids import split_job_key
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.governance.api import filters, names, paging
@@ -28,7 +29,7 @@ from headrace.governance.force_preempt import forcing
 from headrace.identity.caller import Role
 from headrace.identity.principals import act_for
 from headrace.identity.roles import authorize
-from headrace.views import tenant_views
+from headrace.views import shown_states, tenant_views
 from headrace.views.job_index import Rejected
 from headrace.views.pseudonyms import name as name_of
 from headrace.views.pseudonyms import seen
@@ -97,12 +98,12 @@ async def list_jobs(request: Any, call: CallContext) -> pb.ListJobsResponse:
     (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
     backend = call.backend
     wanted = _Wanted(request.name_pattern, tuple(tuple(text.partition("=")[::2]) for text in request.labels))
-    question = (call.method, tenant, request.filter, request.name_pattern, *request.labels)
+    question = (call.method, tenant, request.filter, request.name_pattern, *request.labels, request.array)
     page = paging.page_of(request.page_size, request.page_token, *question)
     passes = filters.parse(request.filter, pb.Job.DESCRIPTOR.fields_by_name)
     waits = tenant_views.WaitReasons(backend.state, backend.now())
     answer, last = pb.ListJobsResponse(), ""
-    for number, (key, job) in enumerate(_after(backend, tenant, page.last), 1):
+    for number, (key, job) in enumerate(_after(_listed(request, tenant, call), page.last), 1):
         if not number % AT_ONCE:
             await asyncio.sleep(0)
         message = _passing(job, backend, waits, passes) if wanted.fits(job) else None
@@ -117,9 +118,17 @@ async def list_jobs(request: Any, call: CallContext) -> pb.ListJobsResponse:
     return answer
 
 
-def _after(backend: ApiContext, tenant: str, last: str) -> list[tuple[str, JobRecord | Rejected]]:
+def _listed(request: Any, tenant: str, call: CallContext) -> list[JobRecord | Rejected]:
+    """All jobs of the tenant, with arrays for their elements; or the elements of one array."""
+    if not request.array:
+        return call.backend.job_index.newest(tenant)
+    whole = find(f"{names.tenant_name(tenant)}/jobs/{request.array}", call, "array")
+    return call.backend.job_index.elements(whole.key)
+
+
+def _after(listed: list[JobRecord | Rejected], last: str) -> list[tuple[str, JobRecord | Rejected]]:
     """The jobs after the one of that key; if it was deleted, those with older ids."""
-    jobs = [(job.fact.job if isinstance(job, Rejected) else job.key, job) for job in backend.job_index.newest(tenant)]
+    jobs = [(job.fact.job if isinstance(job, Rejected) else job.key, job) for job in listed]
     if not last:
         return jobs
     place = next((number for number, (key, _) in enumerate(jobs) if key == last), None)
@@ -154,7 +163,7 @@ class _Cheap:
         job = self._job
         match name:
             case "state":
-                return (tenant_views.state_of(job),)
+                return (shown_states.state_of(job),)
             case "queue":
                 return (job.queue,)
             case "name" if not rest:
@@ -220,7 +229,9 @@ async def explain_job(request: Any, call: CallContext) -> pb.Explanation:
 
 async def cancel_job(request: Any, call: CallContext) -> pb.CancelJobResponse:
     """Request a job's end; durable when this returns."""
-    job, sequence = await _request_change(request, call, subjects.cancel, CancelRequest(reason=request.reason[:REASON_MAX]))
+    job, sequence = await _request_change(
+        request, call, subjects.cancel, CancelRequest(reason=request.reason[:REASON_MAX], elements=request.elements)
+    )
     return pb.CancelJobResponse(job=job, sequence=sequence)
 
 
@@ -268,7 +279,9 @@ async def _append(subject: str, payload: bytes, call: CallContext) -> None:
 
 async def requeue_job(request: Any, call: CallContext) -> pb.RequeueJobResponse:
     """Request that a job is queued again; durable when this returns."""
-    job, sequence = await _request_change(request, call, subjects.requeue, RequeueRequest(reason=request.reason[:REASON_MAX]))
+    job, sequence = await _request_change(
+        request, call, subjects.requeue, RequeueRequest(reason=request.reason[:REASON_MAX], elements=request.elements)
+    )
     return pb.RequeueJobResponse(job=job, sequence=sequence)
 
 
@@ -278,12 +291,23 @@ async def _request_change(
     """The job when the request is durable, and the sequence that it reflects."""
     asked = find(request.name, call)
     authorize_owner(asked, call)
+    if change.elements:
+        _check_part(change.elements, asked.job)
     _, _, job_id = split_job_key(asked.key)
     subject, for_whom = spoken(lambda user: subject_of(asked.tenant, user, job_id), asked.tenant, asked.user, call)
     if not request.validate_only:
         await _append(subject, encode(structs.replace(change, on_behalf_of=for_whom)), call)
     sequence = call.backend.state.sequence
     return job_message(view_of(asked.job, call.backend), sequence), str(sequence)
+
+
+def _check_part(elements: str, job: JobRecord | Rejected) -> None:
+    if isinstance(job, Rejected) or not shown_states.is_whole_array(job):
+        raise invalid("elements", "this is not an array; leave it out")
+    try:
+        parse_part(elements)
+    except ArrayError as error:
+        raise invalid("elements", str(error)) from None
 
 
 def spoken(subject_of: Callable[[str], str], tenant: str, owner: str, call: CallContext) -> tuple[str, str]:

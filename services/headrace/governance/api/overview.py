@@ -28,7 +28,8 @@ from headrace.service.records import page
 from headrace.views.audit_lines import lines_of
 from headrace.views.job_index import queue_counts
 from headrace.views.pseudonyms import name as shown_name
-from headrace.views.tenant_views import node_state, state_of
+from headrace.views.shown_states import state_of
+from headrace.views.tenant_views import node_state
 from headrace.views.visibility import ALL_TENANTS, sees_node
 
 if TYPE_CHECKING:

@@ -108,6 +108,7 @@ def _submission(spec: pb.JobSpec, index: int, on_behalf_of: str) -> JobSubmissio
         "after": [f"{one.job}:{one.when or 'ok'}" for one in spec.after],
         "request": dict(spec.request),
         "labels": dict(spec.labels),
+        "array": spec.array,
     }
     if spec.HasField("preemptible"):
         options["preemptible"] = spec.preemptible

@@ -276,3 +276,43 @@ def test_an_operators_force_is_handed_to_governance_as_it_was_given(headrace):
     request = ForceRequest(job=ID, force=True, reason="the demo")
     assert ran.calls == [("preempt", (request,), {})]
     assert ran.out == f"{ID} is told to stop\n"
+
+
+def of_array(state="running", of="", **more):
+    fields = {"id": ID + of, "job": KEY + of, "tenant": "acme", "user": "alice", "name": "sweep", "queue": "ai-dev/half"}
+    return JobView(**(fields | more), state=state, request={"gpu": 63_000})
+
+
+ARRAY = of_array(array="0-9%2", elements={"pending": 6, "running": 2, "succeeded": 2})
+
+
+def test_an_array_is_one_line_with_its_elements_by_state(headrace):
+    ran = headrace("jobs --columns job,state,note", jobs=(ARRAY,))
+    assert ran.out.splitlines()[1] == f"{ID}  running  6 pending, 2 running, 2 succeeded"
+
+
+def test_a_part_of_an_array_is_cancelled_and_requeued_by_its_indices(headrace):
+    cancelled = headrace(f"cancel {ID}:0-3,7", judged=ARRAY, cancel_many=None, cancel=None)
+    assert (cancelled.code, cancelled.out) == (0, f"{ID}:0-3,7 will end\n")
+    assert ("cancel", (KEY, ""), {"elements": "0-3,7"}) in cancelled.calls
+    requeued = headrace(f"requeue {ID}:1", judged=ARRAY, requeue=None)
+    assert ("requeue", (KEY, ""), {"elements": "1"}) in requeued.calls
+
+
+@pytest.mark.parametrize("command", ["cancel", "requeue"])
+def test_a_part_of_what_is_not_an_array_is_refused(headrace, command):
+    ran = headrace(f"{command} {ID}:1", judged=of_array(), cancel_many=None)
+    assert (ran.code, ran.err) == (1, f"headrace: {ID} is not an array; leave out :1\n")
+
+
+def test_logs_of_an_array_are_those_of_its_elements_that_have_started(headrace):
+    first = AttemptView(attempt=1, pool="onprem", nodes=("gpu01",), devices=("gpu0",))
+    elements = (of_array(of="-000004"), of_array(of="-000001", attempts=(first,)), of_array(of="-000000", attempts=(first,)))
+    pieces = [Refused("INVALID", "it is an array"), *[LogsAnswer(data="out\n", next_offset=4), LogsAnswer(next_offset=4)] * 2]
+    ran = headrace(f"logs {ID}", logs=pieces, job=ARRAY, jobs=elements)
+    assert (ran.out, ran.err) == ("out\nout\n", f"-- {ID}-000000 --\n-- {ID}-000001 --\n")
+
+
+def test_a_malformed_array_and_one_with_a_count_are_refused(headrace):
+    assert "is not an array; write 0-499" in headrace("submit --queue a/b --array 5x -- true").err
+    assert "--array and --count: say one of them" in headrace("submit --queue a/b --array 0-5 --count 2 -- true").err

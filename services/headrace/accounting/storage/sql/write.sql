@@ -34,6 +34,10 @@ SELECT * FROM unnest(
 )
 ON CONFLICT (job) DO NOTHING
 
+-- name: array_parts
+INSERT INTO headrace.array_parts
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::timestamptz[])
+
 -- name: unserved
 INSERT INTO headrace.unserved
 SELECT * FROM unnest($1::text[], $2::timestamptz[], $3::timestamptz[])

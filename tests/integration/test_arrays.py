@@ -1,0 +1,64 @@
+"""An array on a whole installation: real services, real processes, real books."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import asyncpg
+import psutil
+
+from tests.integration.machine import Machine
+from tests.patience import PATIENCE
+
+SHOW = "echo $HEADRACE_ARRAY_INDEX of $HEADRACE_ARRAY_COUNT; exit $((HEADRACE_ARRAY_INDEX == 3))"
+WHOSE = ("--queue", "rnd/one", "--user", "alice")
+
+
+def dsn_of(place: Machine) -> str:
+    """Where its books are, as their service was started."""
+    for process in psutil.process_iter():
+        try:
+            environment = process.environ()
+        except psutil.Error:
+            continue
+        dsn = environment.get("HEADRACE_POSTGRES_DSN", "")
+        if dsn and (str(place.data) in dsn or environment.get("HEADRACE_DATA") == str(place.data)):
+            return dsn
+    raise AssertionError("its service of the books does not run")
+
+
+async def results(dsn: str) -> list[tuple[object, ...]]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        statement = "SELECT index, state FROM headrace.array_results ORDER BY array_job, index"
+        return [tuple(row) for row in await connection.fetch(statement)]
+    finally:
+        await connection.close()
+
+
+async def test_an_array_runs_with_its_indices_and_is_cancelled_in_part(place: Machine) -> None:
+    place.up()
+    place.done("apply", "-f", place.documents)
+
+    waited = place.run("submit", *WHOSE, "--name", "sweep", "--array", "1-5:2%2", "--wait", "--", "sh", "-c", SHOW)
+    array = waited.stdout.strip()
+    assert (waited.returncode, waited.stderr) == (1, f"headrace: {array} failed: of 3 elements: 2 succeeded, 1 failed\n")
+    assert place.done("logs", "sweep", "--user", "alice") == "1 of 3\n3 of 3\n5 of 3\n"
+    assert place.done("logs", "sweep:3", "--user", "alice") == "3 of 3\n"
+    (line,) = json.loads(place.done("jobs", "--json"))
+    assert (line["id"], line["array"], line["elements"]) == (array, "1-5:2%2", {"failed": 1, "succeeded": 2})
+
+    place.done("submit", *WHOSE, "--name", "long", "--array", "0-99%1", "--", "sleep", "600")
+    place.until(lambda: '"running": 1' in place.done("job", "long", "--user", "alice", "--json"))
+    assert "AT_ARRAY_LIMIT" in place.done("why", "long:7", "--user", "alice")
+    place.done("cancel", "--user", "alice", "long:50-99")
+    place.until(lambda: '"cancelled": 50' in place.done("job", "long", "--user", "alice", "--json"))
+    place.done("cancel", "--user", "alice", "long")
+    place.until(lambda: '"cancelled": 100' in place.done("job", "long", "--user", "alice", "--json"))
+
+    shown = [(1, "succeeded"), (3, "failed"), (5, "succeeded"), *((index, "cancelled") for index in range(100))]
+    dsn = dsn_of(place)
+    async with asyncio.timeout(PATIENCE):
+        while await results(dsn) != shown:
+            await asyncio.sleep(0.2)
