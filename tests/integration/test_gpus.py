@@ -18,7 +18,8 @@ from headrace.contracts.messages.orders import Samples, StartOrder
 from headrace.contracts.transport.codec import decode
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.isolation import CONTAINED, UNABLE
-from headrace.node_executor.devices.nvml_library import Instance, Nvml
+from headrace.node_executor.devices.nvml_library import Nvml
+from headrace.node_executor.devices.nvml_values import Instance
 from tests.integration.nodes import Executor, Feed, until
 from tests.mock_nvml import STATE, XID, Machine
 

@@ -17,7 +17,8 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices import OnDevice
 from headrace.node_executor.devices.health import QUIET, Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.devices.nvml_library import Happened, Nvml, NvmlError, OnGpu
+from headrace.node_executor.devices.nvml_library import Nvml, NvmlError
+from headrace.node_executor.devices.nvml_values import Happened, OnGpu
 from headrace.node_executor.enforcement import EnforcementRequest
 from headrace.node_executor.enforcement.mig import MigJournal, MigMechanism, Reconciled
 from tests.mock_nvml import XID

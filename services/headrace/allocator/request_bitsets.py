@@ -62,7 +62,8 @@ class Needs:
         """
         key: object = request.order
         if not apart and not self._has_spot:
-            key = (request.shape._replace(steady=False), request.replicas, tuple(sorted(request.amounts.items())))
+            shape = request.shape._replace(steady=False)
+            key = (shape, request.replicas, tuple(sorted(request.amounts.items())), request.topology)
         number = self._numbers.get((key, avoiding, owners))
         if number is None:
             number = self._numbers[key, avoiding, owners] = len(self.requests)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.allocator.request_bitsets import EVERY, Ceiling, Needs, QuotaFits, bits_of
+from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY
 from headrace.domain.model.jobs import Scope
 from headrace.domain.model.requests import intern_request
@@ -159,3 +160,10 @@ def test_the_capacity_of_a_pool_is_tested_for_all_requests_as_for_each(asked, us
         assert [has(found, number) for number in range(len(requests))] == [
             over_capacity(pool, request.total) is None for request in requests
         ]
+
+
+def test_requests_that_differ_in_topology_have_numbers_of_their_own():  # R40
+    needs, known = Needs(), {}
+    topologies = (None, d.Topology(require="rack"), d.Topology(require="block"), d.Topology(prefer="rack"))
+    profiles = [d.Profile(name="x", request={}, pools=(), topology=topology) for topology in topologies]
+    assert [needs.number(intern_request(known, {GPU: 1}, 2, profile)) for profile in profiles] == [0, 1, 2, 3]

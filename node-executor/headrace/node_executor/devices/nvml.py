@@ -18,7 +18,8 @@ from headrace.contracts.facts.nodes import Device
 from headrace.node_executor.devices import OnDevice, Sample, held_by
 from headrace.node_executor.devices.health import Condition, HealthReading, Trouble, trouble_of_xid
 from headrace.node_executor.devices.names import model_name, short_names
-from headrace.node_executor.devices.nvml_library import DOUBLE_BIT_ECC, INVALID, LOST, UNINITIALIZED, Gpu, Nvml, NvmlError
+from headrace.node_executor.devices.nvml_library import DOUBLE_BIT_ECC, INVALID, LOST, UNINITIALIZED, Nvml, NvmlError
+from headrace.node_executor.devices.nvml_values import Gpu
 
 WAIT_MS = 250
 """Milliseconds of one wait for events: NVML cannot be reinitialised meanwhile, and during that no other call is answered."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from ctypes import byref, c_void_p, cast
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import pynvml
 
 from headrace.node_executor.devices.exclusive_lock import ExclusiveLock, together
+from headrace.node_executor.devices.nvml_values import Gpu, Happened, HealthReport, Instance, OnGpu, SliceKind
 
 MIB = 1024 * 1024
 NOT_SUPPORTED, NO_PERMISSION = pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_NO_PERMISSION
@@ -27,7 +28,6 @@ _UNKNOWN_HERE = frozenset({NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND, 
 NO_INSTANCE = 0xFFFF_FFFF
 NO_LIMIT = 0xFFFF_FFFF_FFFF_FFFF
 XID, DOUBLE_BIT_ECC = pynvml.nvmlEventTypeXidCriticalError, pynvml.nvmlEventTypeDoubleBitEccError
-BY_NVLINK = pynvml.NVML_P2P_CAPS_INDEX_NVLINK
 EXCLUSIVE_PROCESS = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
 _RECOVERY_ACTION = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 _COMPUTE_KINDS = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
@@ -42,61 +42,6 @@ class NvmlError(Exception):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
-
-
-class Gpu(NamedTuple):
-    """A GPU. `memory` in MiB; `mig`: None if it cannot be sliced, else whether it is in MIG mode; `bus`: its PCI address."""
-
-    uuid: str
-    model: str
-    memory: int
-    mig: bool | None
-    minor: int
-    bus: str
-
-
-class OnGpu(NamedTuple):
-    """A process that holds memory of a GPU (MiB), in which GPU instance, if it is sliced."""
-
-    pid: int
-    memory: int
-    instance: int | None
-
-
-class HealthReport(NamedTuple):
-    """NVML's report of a GPU's health. `recovery`: None if the driver gives no advice."""
-
-    recovery: int | None = None
-    rows_pending: bool = False
-    rows_failed: bool = False
-    uncorrected: int = 0
-
-
-class SliceKind(NamedTuple):
-    """A kind of slice of one GPU: its NVML id, name as in `contracts.values.mig`, compute and memory slices, and memory in MiB."""
-
-    id: int
-    name: str
-    compute: int
-    size: int
-    memory: int
-
-
-class Instance(NamedTuple):
-    """An existing GPU instance: its number, the id of its kind, its first memory slice, and its number of memory slices."""
-
-    id: int
-    kind: int
-    start: int
-    size: int
-
-
-class Happened(NamedTuple):
-    """An event of a GPU; `data` is the XID if `kind` is that. `uuid` is empty if a GPU is lost and it is unknown which."""
-
-    uuid: str
-    kind: int
-    data: int
 
 
 def _result(call: Callable[..., T], *arguments: Any) -> T:
@@ -194,12 +139,6 @@ class Nvml:
             _result(pynvml.nvmlDeviceGetMinorNumber, handle),
             _text(_result(pynvml.nvmlDeviceGetPciInfo, handle).busId),
         )
-
-    @together
-    def are_linked(self, uuid: str, other: str) -> bool:
-        """Return whether two GPUs reach each other by NVLink; False if that is unknown."""
-        first, second = self._handles[uuid], self._handles[other]
-        return bool(_maybe(pynvml.nvmlDeviceGetP2PStatus, first, second, BY_NVLINK) == pynvml.NVML_P2P_STATUS_OK)
 
     @together
     def processes(self, uuid: str) -> list[OnGpu]:
@@ -398,6 +337,14 @@ class Nvml:
         soft, hard = (0, NO_LIMIT) if mib is None else (mib * MIB, mib * MIB)
         limits = pynvml.c_nvmlSetMemoryLimits_v1_t(group.encode(), soft, hard)
         _result(pynvml.nvmlDeviceSetMemoryLimits_v1, self._handles[uuid], limits)
+
+    @together
+    def are_linked(self, one: str, other: str) -> bool:
+        """Return whether two GPUs reach each other by NVLink; False if that is unknown."""
+        status = _maybe(
+            pynvml.nvmlDeviceGetP2PStatus, self._handles[one], self._handles[other], pynvml.NVML_P2P_CAPS_INDEX_NVLINK
+        )
+        return bool(status == pynvml.NVML_P2P_STATUS_OK)
 
     @together
     def is_exclusive(self, uuid: str) -> bool:

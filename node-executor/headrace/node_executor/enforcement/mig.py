@@ -22,7 +22,8 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.values.isolation import LEVELS
 from headrace.node_executor.devices.health import Trouble
 from headrace.node_executor.devices.nvml import NvmlDevices
-from headrace.node_executor.devices.nvml_library import IN_USE, INSUFFICIENT_RESOURCES, INVALID, Instance, NvmlError, SliceKind
+from headrace.node_executor.devices.nvml_library import IN_USE, INSUFFICIENT_RESOURCES, INVALID, NvmlError
+from headrace.node_executor.devices.nvml_values import Instance, SliceKind
 from headrace.node_executor.enforcement import CannotEnclose, Enclosure, EnforcementRequest
 
 TRIES_BEFORE_STUCK = 10

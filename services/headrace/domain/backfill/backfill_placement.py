@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.contracts.facts.fact import DeviceShare, Place
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to
 from headrace.contracts.values.mig import EMPTY, FAMILIES, open_placements, open_starts, put, run
-from headrace.domain.backfill.candidate_nodes import UNKNOWN, Wait, offers
+from headrace.domain.backfill.candidate_nodes import UNKNOWN, Wait, offers, offers_among
 from headrace.domain.model.devices import HeldDevices, change, counted
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord
@@ -24,7 +24,7 @@ from headrace.domain.state.job_deadlines import limit_of, walking
 from headrace.domain.state.topology import required_domains
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.devices import Charges, DeviceState
@@ -107,14 +107,14 @@ def soonest_places(state: State | None, job: JobRecord, pool: PoolState, on: Occ
         return None if found is None else found[1]
     best: tuple[Wait, tuple[Place, ...]] | None = None
     for domain in domains:
-        found = _soonest(state, job, pool, on, frozenset(domain.nodes))
+        found = _soonest(state, job, pool, on, domain.nodes)
         if found is not None and (best is None or found[0] < best[0]):
             best = found
     return None if best is None else best[1]
 
 
 def _soonest(
-    state: State | None, job: JobRecord, pool: PoolState, on: Occupancy, among: frozenset[str] | None = None
+    state: State | None, job: JobRecord, pool: PoolState, on: Occupancy, among: Sequence[str] | None = None
 ) -> tuple[Wait, tuple[Place, ...]] | None:
     """The places, on any nodes or `among` these, and what they wait for together; None if there are not enough."""
     request, nodes = job.request, _Best(state, job, pool, on, among)
@@ -147,14 +147,14 @@ class _Best:
     """The nodes that make the job wait least; only nodes that might are examined."""
 
     def __init__(
-        self, state: State | None, job: JobRecord, pool: PoolState, on: Occupancy, among: frozenset[str] | None
+        self, state: State | None, job: JobRecord, pool: PoolState, on: Occupancy, among: Sequence[str] | None
     ) -> None:
         self._job = job
         self._pool = pool
         self._on = on
         self._seen: list[tuple[Wait, str, _Prospect]] = []
-        others = offers(state, pool, job.request.shape)
-        self._others = others if among is None else (offer for offer in others if offer[1] in among)
+        shape = job.request.shape
+        self._others = offers(state, pool, shape) if among is None else offers_among(pool, shape, among)
         self._next = next(self._others, None)
 
     def take(self) -> tuple[str, _Prospect] | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.values.amounts import GPU_UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from headrace.domain.indexes.node_classes import NodeClass
     from headrace.domain.model.requests import Shape
@@ -46,6 +46,14 @@ def offers(state: State | None, pool: PoolState, shape: Shape) -> Iterator[Offer
             yield (units, 0), name
         if state is not None and len(ready) < len(groups):
             yield from _by_end(state, pool, units, set(groups).difference(ready))
+
+
+def offers_among(pool: PoolState, shape: Shape, names: Iterable[str]) -> Iterator[Offer]:
+    """The same of these nodes alone, which are so few that it is not looked up who ends there when."""
+    pool.index.feasible(())  # brings the classes up to date
+    there = ((name, pool.index.class_of(name)) for name in names)
+    suiting = [(_least(group.key.opens, shape), name) for name, group in there if group is not None and group.suits(shape)]
+    return (((units, 0), name) for units, name in sorted(suiting))
 
 
 def _by_end(state: State, pool: PoolState, units: int, groups: set[NodeClass]) -> Iterator[Offer]:

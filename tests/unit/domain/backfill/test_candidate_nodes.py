@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import MINUTE
-from headrace.domain.backfill.candidate_nodes import UNKNOWN, offers
-from tests.unit.domain.site import START, Site, place
+from headrace.domain.backfill.candidate_nodes import UNKNOWN, offers, offers_among
+from headrace.domain.model.requests import make_request
+from tests.unit.domain.site import START, Site, gpus, place
 
 
 def full(*limits: int | None) -> Site:
@@ -50,3 +51,17 @@ def test_where_the_next_end_is_unknown_nodes_come_by_what_has_to_come_free_alone
 
     found = list(offers(None, site.state.pools["hall"], site.admit("w").request.shape))
     assert found == [((0, 0), "n2"), ((GPU_UNITS, 0), "n0"), ((GPU_UNITS, 0), "n1")]
+
+
+def test_of_given_nodes_those_that_suit_come_by_the_units_that_have_to_come_free():  # R40
+    site = Site()
+    for name, count in (("n1", 2), ("n2", 2), ("n3", 2), ("n4", 0)):
+        site.node(name, count)
+    site.run("a", place("n1", 0, 1))
+    site.run("b", place("n2", 0))
+    hall, two = site.state.pools["hall"], make_request(gpus(2), 1, None).shape
+
+    found = list(offers_among(hall, two, ["n1", "n2", "n4", "gone"]))
+
+    assert found == [((0, 0), "n4"), ((GPU_UNITS, 0), "n2"), ((2 * GPU_UNITS, 0), "n1")]
+    assert found == [((units, 0), name) for (units, _), name in offers(None, hall, two) if name != "n3"]

@@ -14,7 +14,8 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.node_executor.devices import Devices, OnDevice, Sample
 from headrace.node_executor.devices.health import QUIET, Trouble
 from headrace.node_executor.devices.nvml import BEGIN_EVERY, NvmlDevices
-from headrace.node_executor.devices.nvml_library import Gpu, Nvml, NvmlError
+from headrace.node_executor.devices.nvml_library import Nvml, NvmlError
+from headrace.node_executor.devices.nvml_values import Gpu
 from tests.mock_nvml import XID, Machine
 
 FIRST, SECOND = "GPU-a1b2c300", "GPU-a1b2c301"

@@ -9,7 +9,8 @@ import pytest
 
 from headrace.contracts.values.mig import FAMILIES
 from headrace.node_executor.devices import nvml_library as nl
-from headrace.node_executor.devices.nvml_library import Gpu, Happened, HealthReport, Instance, Nvml, NvmlError, OnGpu
+from headrace.node_executor.devices.nvml_library import Nvml, NvmlError
+from headrace.node_executor.devices.nvml_values import Gpu, Happened, HealthReport, Instance, OnGpu
 from tests.mock_nvml import DOUBLE_BIT, XID, Machine
 
 
