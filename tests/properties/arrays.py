@@ -39,31 +39,26 @@ def arrays(draw: Callable[[st.SearchStrategy[int]], int]) -> Scenario:
             what, later = chance.among(["cancel", "requeue"]), moment.at + chance.number(0, 300) * 1_000_000
             part = chance.among(["", f"{first}", f"{first}-{count}"])
             timeline.append(Moment(at=later, elements=part, **{what: array.submit.name}))
-    return _with(scenario, timeline)
+    return _with(scenario, timeline, whole=True)
 
 
-def _with(scenario: Scenario, timeline: list[Moment]) -> Scenario:
-    """The same with another timeline, without what names a job of many by its number, in the order of its moments."""
-    many = {
-        moment.submit.name
-        for moment in timeline
-        if moment.submit is not None and (moment.submit.count > 1 or moment.submit.array)
-    }
-    kept = [
-        moment
-        for moment in timeline
-        if not any(
-            getattr(moment, what).rpartition("-")[0] in many for what in ("cancel", "requeue", "finish", "fail", "force")
-        )
-        and not (
-            _name(moment) in many and not moment.elements and moment.submit is None and not (moment.cancel or moment.requeue)
-        )
-    ]
+EVENTS = ("cancel", "requeue", "finish", "fail", "force")
+
+
+def _with(scenario: Scenario, timeline: list[Moment], *, whole: bool = False) -> Scenario:
+    """The same with another timeline, in the order of its moments, without events of jobs that are now one of many.
+
+    `whole`: arrays may be cancelled and requeued by their names.
+    """
+    rows = [moment.submit for moment in timeline if moment.submit is not None]
+    many = {row.name for row in rows if row.count > 1 or row.array}
+    kept = [moment for moment in timeline if not any(_is_of_many(moment, what, many, whole=whole) for what in EVENTS)]
     return structs.replace(scenario, timeline=tuple(sorted(kept, key=lambda moment: moment.at)))
 
 
-def _name(moment: Moment) -> str:
-    return moment.finish or moment.fail or moment.force
+def _is_of_many(moment: Moment, what: str, many: set[str], *, whole: bool) -> bool:
+    name = getattr(moment, what)
+    return name.rpartition("-")[0] in many or (name in many and not (whole and what in ("cancel", "requeue")))
 
 
 def _as_array(moment: Moment, count: int, bound: int) -> tuple[Moment, Moment]:

@@ -115,6 +115,8 @@ class Auditor:
         self.cordoned: set[str] = set()
         self.growing: set[str] = set()
         self.jobs: dict[str, Job] = {}
+        self.arrays: dict[str, list[str]] = {}
+        self.at_once: dict[str, tuple[str, int]] = {}
         self.leases: dict[tuple[str, int], Lease] = {}
         self.whole: dict[tuple[str, int], Lease] = {}
         self.nominations: dict[str, Nomination] = {}
@@ -183,7 +185,7 @@ class Auditor:
         self.profiles[fact["profile"].get("tenant", ""), fact["profile"]["name"]] = fact["profile"]
 
     def _profile_deleted(self, fact: Json) -> None:
-        self.profiles.pop((fact["tenant"], fact["name"]), None)
+        self.profiles.pop((fact.get("tenant", ""), fact["name"]), None)
 
     def _policy_deleted(self, fact: Json) -> None:
         self.policies.pop((fact["tenant"], fact["name"]), None)
@@ -266,13 +268,33 @@ class Auditor:
         profile: Json = next((self.profiles[name] for name in names if name in self.profiles), {})
         required = profile.get("topology", {}).get("require", "") if replicas > 1 else ""
         preemptible = fact.get("preemptible", True)
-        self.jobs[key] = Job(key, policy, fact["request"], replicas, preemptible, fact["profile"], required=required)
+        names_of_jobs = [key]
+        if "array" in fact:
+            array = fact["array"]
+            indices = range(array["first"], array["last"] + 1, array.get("step", 1))
+            names_of_jobs = [f"{key}-{index:06}" for index in indices]
+            self.arrays[key] = names_of_jobs
+            self.at_once |= dict.fromkeys(names_of_jobs, (key, array.get("at_once", 0)))
+        for name in names_of_jobs:
+            self.jobs[name] = Job(name, policy, fact["request"], replicas, preemptible, fact["profile"], required=required)
+
+    def _elements(self, fact: Json) -> list[Job]:
+        """Elements of an array that a fact is about."""
+        ranges = fact.get("elements", [[0, 999_999]])
+        return [self.jobs[key] for key in self.arrays[fact["job"]] if any(a <= int(key[-6:]) <= b for a, b in ranges)]
+
+    def _check_array(self, job: Job) -> None:
+        array, most = self.at_once.get(job.key, ("", 0))
+        running = sum(self.jobs[key].state == "holding" for key in self.arrays[array]) if most else 0
+        if running > most:
+            self._complain(f"{running} elements of {array} run, and {most} may")
 
     def _lease_granted(self, fact: Json) -> None:
         job, rank, pool = self.jobs[fact["job"]], fact.get("rank", 0), fact["pool"]
         if job.state == "pending":
             job.state, job.attempt, job.started = "holding", job.attempt + 1, {}
             job.stops = job.forced = False
+            self._check_array(job)
             job.promised = any(kept.job is job and kept.pool == pool for kept in self.nominations.values())
             self._end_nomination(job)
         elif rank == 0:
@@ -405,9 +427,17 @@ class Auditor:
         job.avoids |= dict.fromkeys(fact.get("avoid", ()), fact.get("avoid_until", 0))
 
     def _job_ended(self, fact: Json) -> None:
+        if fact["job"] in self.arrays:
+            for job in self._elements(fact):
+                if job.state == "pending" and not job.attempt:
+                    self._finish(job, fact["state"])
+            return
         self._finish(self.jobs[fact["job"]], fact["state"])
 
     def _job_dismissed(self, fact: Json) -> None:
+        if fact["job"] in self.arrays:
+            self._job_ended(fact | {"state": "rejected"})
+            return
         if self.jobs[fact["job"]].state != "pending":
             self._complain(f"{fact['job']} is {self.jobs[fact['job']].state} and is dismissed")
         self._finish(self.jobs[fact["job"]], "rejected")
@@ -456,7 +486,9 @@ class Auditor:
             job.forced = True
 
     def _job_requeue_requested(self, fact: Json) -> None:
-        job = self._job_of(fact)
+        for job in self._elements(fact) if fact["job"] in self.arrays else ():
+            job.requeue_of = job.attempt
+        job = None if fact["job"] in self.arrays else self._job_of(fact)
         if job is not None:
             job.requeue_of = fact["attempt"]
 

@@ -19,8 +19,10 @@ from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import JOB
 from headrace.domain.backfill.backfill_placement import awaited_places
 from headrace.domain.backfill.holds import as_seen_by, rank_in_line, withhold
+from headrace.domain.fold import arrays
 from headrace.domain.indexes.pending import JobGroup
 from headrace.domain.indexes.pending import Place as LinePlace
+from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.model.preemption_state import MOVED, Hold
 from headrace.domain.placement.placement import find_places
@@ -118,6 +120,9 @@ class Oracle:
                 node.probation.job = job.key
                 pool.index.put(node)
         self.state.pending.remove(job)
+        if job.array is not None:  # the next element of its array stands in line, if any may (R15)
+            job.state = JobState.STARTING
+            arrays.advance(self.state, job.array)
         self.granted.append((job.key, pool.document.name, tuple(place.node for place in places), inside))
 
     def _grant(self, pool: PoolState) -> bool:
@@ -424,7 +429,7 @@ class Oracle:
     def _search(self, pool: PoolState) -> None:
         best = next(self._asking(pool), None) if pool.search is None else None
         if best is not None:
-            job = self.causes_at_first.jobs[best.job.key]
+            job = arrays.element_of(self.causes_at_first, best.job.key)  # an element may have come into line in this round
             cause = causes(self.causes_at_first, job, pool_of(self.causes_at_first, pool))
             self.opened.append((best.job.key, pool.document.name, cause[0]))
 

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.contracts import facts as f
+from headrace.domain.fold.ledger import FoldedLedger
 from headrace.domain.model.job_states import FINAL, HOLDING
 from headrace.domain.queueing.ranking import is_fair
+from headrace.domain.snapshots.snapshot import dump, load
 from headrace.simulate.scenario import Scenario
 from headrace.simulate.world import World
 from tests.properties.arrays import arrays, pairs
+from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories
 from tests.properties.checked_histories import Checked, play
+from tests.properties.oracle_watch import compiled, watch
+from tests.unit.domain.snapshot import differences, snapshot
 
 
 def grants(world: World, scenario: Scenario) -> list[tuple[object, ...]]:
@@ -61,4 +67,30 @@ class Bounded(Checked):
 @histories(one_in=2)
 @given(arrays())
 def test_elements_are_counted_and_never_more_run_than_may(scenario) -> None:
-    play(Bounded(scenario, judged=False))
+    world = play(Bounded(scenario, judged=False))
+    assert Auditor().read_all(world.log.messages_after(0)) == []
+
+
+@compiled
+@histories(one_in=4)
+@given(arrays())
+def test_every_round_grants_what_a_look_at_everything_would(scenario) -> None:
+    watch(scenario)
+
+
+@histories(one_in=5)
+@given(arrays(), st.randoms(use_true_random=False))
+def test_the_fold_of_a_snapshot_and_the_tail_is_the_fold_of_everything(scenario, random) -> None:
+    world = play(World(scenario, judged=False))
+    messages = world.log.messages_after(0)
+    cut = random.randint(0, len(messages))
+    ledger = FoldedLedger()
+    for message in messages[:cut]:
+        ledger.read(message)
+
+    resumed = FoldedLedger(load(dump(ledger.state)))
+    for message in messages[cut:]:
+        resumed.read(message)
+
+    assert differences(snapshot(resumed.state), snapshot(world.state)) == []
+    assert dump(resumed.state) == dump(world.state)
