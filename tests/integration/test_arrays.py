@@ -62,3 +62,9 @@ async def test_an_array_runs_with_its_indices_and_is_cancelled_in_part(place: Ma
     async with asyncio.timeout(PATIENCE):
         while await results(dsn) != shown:
             await asyncio.sleep(0.2)
+
+    assert place.run("audit", "verify").returncode == 0  # each decision about arrays follows from the state before it
+    change = place.data.parent / "change.yaml"
+    change.write_text("submit: [{name: more, queue: rnd/one, array: 0-3, user: alice, duration: 10s}]")
+    place.done("submit", *WHOSE, "--name", "rest", "--array", "0-9%1", "--", "sleep", "600")
+    assert "Each as it is -> with" in place.done("whatif", "-f", str(change))

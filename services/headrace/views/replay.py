@@ -16,6 +16,7 @@ from headrace.contracts.documents.writer import write_document
 from headrace.contracts.messages.history import LeaseView, PastJob, PastView
 from headrace.contracts.messages.queries import DocumentView
 from headrace.contracts.values.amounts import JOB
+from headrace.contracts.values.arrays import size
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.views.job_index import queue_counts
 from headrace.views.pseudonyms import seen, shown, with_names
@@ -54,7 +55,7 @@ def past_view(state: State, tenant: str, tip: int, at: int, after: str = "", lim
         pools=tuple(pool_views(state, lines, tenant)),
         nodes=tuple(node_views(state, {}, tenant)),
         queues=tuple(view for owner in tenants for view in queue_views(state, lines, owner, now)),
-        counts=dict(sorted(Counter(state_of(job) for job in _own(state, tenant)).items())),
+        counts=dict(sorted(_counts(state, tenant).items())),
         jobs=jobs,
     )
     return replace(seen(state, whole, tenant), next=page.next)
@@ -127,3 +128,17 @@ def _lease(lease: LeaseState) -> LeaseView:
 
 def _own(state: State, tenant: str) -> Iterator[JobRecord]:
     return (job for job in state.jobs.values() if tenant in (ALL_TENANTS, job.tenant))
+
+
+def _counts(state: State, tenant: str) -> Counter[str]:
+    """How many jobs are in which state; elements of arrays count as jobs, those without a record as well."""
+    counts: Counter[str] = Counter()
+    for job in _own(state, tenant):
+        counts[state_of(job)] += job.stands_for if job.state is JobState.PENDING else 1
+    for array in state.arrays.values():
+        if tenant in (ALL_TENANTS, array.job.tenant):
+            for gone in array.unstarted:
+                counts[gone.state.value] += size(gone.numbers)
+            if array.front is array.job and array.waiting:
+                counts[JobState.PENDING.value] += size(array.waiting)
+    return counts

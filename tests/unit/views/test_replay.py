@@ -10,6 +10,7 @@ from headrace.contracts.messages.history import LeaseView, PastJob
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.views.replay import past_view
 from headrace.views.visibility import ALL_TENANTS
+from tests.unit.domain.fold.test_arrays import KEY, history
 from tests.unit.feed.conftest import AUTHOR, START
 
 
@@ -92,3 +93,11 @@ def test_a_document_says_whether_it_is_closed_and_by_which_record_it_stands(busy
     busy.append_facts("governance", f.ObjectClosedV1(author=AUTHOR, kind="policy", tenant="acme", name="dev", mode="freeze"))
     (policy,) = (one for one in past_view(busy.state, "acme", 99, 0).documents if one.kind == "policy")
     assert (policy.revision, policy.closed, policy.document["reservation"]) == (1, "freeze", {"gpu": "2"})
+
+
+def test_elements_of_arrays_count_as_jobs_also_those_that_have_no_record():
+    past = history(count=3)
+    past.allocate()
+    past.append_facts(f.JobCancelRequestedV1(job=KEY, by="default.ann", elements=((8, 9),)), by="admission")
+    past.allocate()
+    assert past_view(past.state, "default", 1, 0).counts == {"cancelled": 2, "pending": 5, "running": 3}

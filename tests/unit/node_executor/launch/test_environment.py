@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.values.arrays import ArrayRange
 from headrace.node_executor.files.workspace import Paths
 from headrace.node_executor.launch.environment import callback_environment, inherited, job_environment
 
@@ -20,6 +21,21 @@ def test_little_of_the_executors_environment_goes_through() -> None:
     }
     assert inherited(own) == {"PATH": "/bin", "HOME": "/root", "LC_ALL": "C"}
     assert inherited(own, ["SCRATCH"])["SCRATCH"] == "/scratch"
+
+
+def test_an_element_knows_its_index_and_the_extent_of_its_array(make_order) -> None:
+    array = ArrayRange(first=1, last=9, step=2)
+    order = make_order(job="acme.alice.01j9z3k4m5n6p7q8r9s0t1v2w3-000005", array=array)
+    env = job_environment(order, PATHS, {}, {}, {})
+    assert {name: value for name, value in env.items() if name.startswith(("HEADRACE_ARRAY", "HEADRACE_JOB_ID"))} == {
+        "HEADRACE_JOB_ID": "01j9z3k4m5n6p7q8r9s0t1v2w3-000005",
+        "HEADRACE_ARRAY_ID": "01j9z3k4m5n6p7q8r9s0t1v2w3",
+        "HEADRACE_ARRAY_INDEX": "5",
+        "HEADRACE_ARRAY_COUNT": "5",
+        "HEADRACE_ARRAY_FIRST": "1",
+        "HEADRACE_ARRAY_LAST": "9",
+        "HEADRACE_ARRAY_STEP": "2",
+    }
 
 
 def test_a_job_is_told_all_that_the_interfaces_promise(make_order) -> None:
