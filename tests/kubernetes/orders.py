@@ -238,6 +238,10 @@ class Play:
             for lease in node.leases.values()
         }
         assert {key: pod.target for key, pod in running.items()} == leases
+        stopping = [
+            lease.job.key for node in self.hall.state.nodes.values() for lease in node.leases.values() if lease.job.stop
+        ]
+        assert stopping == []
         self.granted = len(leases)
         for raw in self.cluster.pods():
             assert raw["status"]["phase"] not in SHUT or FINALIZER not in raw["metadata"].get("finalizers", ())

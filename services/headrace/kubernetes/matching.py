@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.values.durations import MINUTE
 from headrace.contracts.values.ids import job_key, split_job_key, split_lease_id
-from headrace.kubernetes.identity import CLUSTER, NAMESPACE, in_order
+from headrace.kubernetes.identity import CLUSTER, NAMESPACE, UNIT, in_order, unit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,8 +102,16 @@ class Matching:
         return job is not None and job.labels.get(CLUSTER) == self.view.cluster and bool(self.namespace_of(key))
 
     def gated_of(self, key: str, rank: int) -> Pod | None:
-        """The gated pod that waits for a rank of a job."""
-        return next((pod for pod in self.pods_of.get(key, ()) if pod.gated and not pod.deleting and pod.rank == rank), None)
+        """The gated pod that waits for a rank of a job, and requests what the job was made with.
+
+        Labels may have been written by a user, and a pod that requests more must not run for a grant of less.
+        """
+        job = self.view.jobs.get(key)
+        unit = job.labels.get(UNIT, "") if job is not None else ""
+        return next((pod for pod in self.pods_of.get(key, ()) if self._waits(pod, rank, unit)), None)
+
+    def _waits(self, pod: Pod, rank: int, unit: str) -> bool:
+        return pod.gated and not pod.deleting and not pod.refused and pod.rank == rank and unit_of(pod).digest == unit
 
     def has_lease(self, pod: Pod) -> bool:
         """Whether the pod serves a lease that is held."""

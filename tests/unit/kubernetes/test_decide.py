@@ -257,3 +257,9 @@ def test_a_node_that_is_not_ready_has_no_heartbeat_and_does_not_register():
 def test_a_node_that_was_set_aside_answers_its_check():
     (step,) = steps(view(answers={"n1": answer(check=70)}))
     assert step.facts == (f.NodeCheckedV1(node="n1", ordered=70, passed=True, at=NOW),)
+
+
+def test_a_pod_that_requests_more_than_the_job_that_its_labels_name_is_given_another_job():
+    honest, greedy = pod("a"), pod("b", gpus=8, job=ID, rank="0")
+    seen = view(greedy, answers={"n1": answer(start())}, jobs={KEY: job(honest, "running")})
+    assert [type(step) for step in steps(seen)] == [Assign]
