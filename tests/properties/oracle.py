@@ -170,11 +170,11 @@ class Oracle:
         return min(ranked, key=lambda pair: pair[0], default=None)
 
     def _rank_of_suspended(self, resumption: Resumption, job: JobRecord, pool: PoolState) -> Rank | None:
-        mine = None if job.key in self.skip or job.key in self.resumed else resumption._rank(job, pool)
+        mine = None if job.key in self.skip or job.key in self.resumed else resumption.rank_in(job, pool)
         if mine is None:
             return None
         kept = self._keep_out(self._ranked_holds(pool), mine, pool)
-        mine = resumption._rank(job, pool)
+        mine = resumption.rank_in(job, pool)
         for out in reversed(kept):
             out.undo()
         return mine

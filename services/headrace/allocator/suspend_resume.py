@@ -62,7 +62,7 @@ class Resumption:
         if pool.search is not None:
             return None
         ranked = [
-            (rank, job) for job in self._by_pool.get(pool.document.name, ()) if (rank := self._rank(job, pool)) is not None
+            (rank, job) for job in self._by_pool.get(pool.document.name, ()) if (rank := self.rank_in(job, pool)) is not None
         ]
         return min(ranked, key=lambda entry: entry[0], default=None)
 
@@ -75,7 +75,7 @@ class Resumption:
     def rank(self, job: JobRecord) -> Rank | None:
         """Rank of a suspended job where it was; None if it cannot be resumed there now."""
         pool = self._state.pools[next(iter(job.leases.values())).pool]
-        return self._rank(job, pool) if job in self._by_pool.get(pool.document.name, ()) else None
+        return self.rank_in(job, pool) if job in self._by_pool.get(pool.document.name, ()) else None
 
     def _could(self, job: JobRecord) -> bool:
         """True if all its devices exist and are free on nodes in service, and no nomination goes first there (R27)."""
@@ -92,7 +92,7 @@ class Resumption:
             return False
         return may_start(self._state, job, next(iter(job.leases.values())).pool)
 
-    def _rank(self, job: JobRecord, pool: PoolState) -> Rank | None:
+    def rank_in(self, job: JobRecord, pool: PoolState) -> Rank | None:
         """Rank of a suspended job; None if its devices, a limit or its reservation prevent resuming it now."""
         asked = resumed(job)
         if not self._could(job) or over_capacity(pool, asked) is not None:

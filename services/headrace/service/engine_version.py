@@ -7,14 +7,14 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 
-def _installed() -> str:
+def installed_version() -> str:
     try:
         return version("headrace")
     except PackageNotFoundError:  # a checkout that is not installed
         return "0"
 
 
-RELEASE = _installed()
+RELEASE = installed_version()
 ENGINE = f"headrace/{RELEASE}"
 """The software that writes a record."""
 

@@ -129,9 +129,9 @@ class Wire:
 async def test_it_listens_takes_over_and_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TICK", 0.001)
     monkeypatch.setattr(module, "BEAT", 0.001)
+    monkeypatch.setattr(module, "SILENCE", 0.01)
     wire, begun = Wire(), []
     turn = LeaderElection(first=True, clock=asyncio.get_running_loop().time, instance="me")
-    turn._patience = 0.01
     task = asyncio.ensure_future(run_election(wire, "allocator", turn, lambda: begun.append(1)))  # type: ignore[arg-type]
     await until(lambda: len(wire.published) > 2)
     assert (begun, wire.published[-1].instance, turn.mine) == ([1], "me", True)

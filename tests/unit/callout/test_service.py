@@ -13,7 +13,8 @@ from msgspec import structs
 from headrace.bus.log import LogUnavailable
 from headrace.bus.nats.nkeys import USER, AccountKey, spell
 from headrace.callout.permits import ConnectionTag, read_tag
-from headrace.callout.service import ConnectionAuthority
+from headrace.callout.questions import ASKED_ON
+from headrace.callout.service import PAUSE, STATUS, ConnectionAuthority
 from headrace.contracts import facts as f
 from headrace.contracts.messages.queries import Answer, ClaimRequest
 from headrace.contracts.messages.tokens import PERSON_CONNECTIONS, PauseRequest, TokenRole
@@ -33,7 +34,14 @@ class FakeConnection:
     def __init__(self):
         self.sent = []
         self.asked = []
+        self.callbacks = {}
         self.answer = Answer(sequence=9)
+
+    async def subscribe(self, subject, cb):
+        self.callbacks[subject] = cb
+
+    async def flush(self):
+        pass
 
     async def publish(self, subject, payload):
         self.sent.append((subject, payload))
@@ -52,15 +60,18 @@ class Scene:
         self.connection = FakeConnection()
         self.keys = SigningKeys(directory)
         self.ledger = Ledger()
-        verifier = Verifier(self.keys, (CLAIMING,), fetch=self.fetch)
-        self.authority = ConnectionAuthority(
-            self.connection, verifier, AccountKey(Ed25519PrivateKey.generate()), None, None, list_tags=self.look
-        )
+        self.verifier = Verifier(self.keys, (CLAIMING,), fetch=self.fetch)
+        key, eviction = AccountKey(Ed25519PrivateKey.generate()), SimpleNamespace(run=self.evict)
+        self.authority = ConnectionAuthority(self.connection, self.verifier, key, eviction, None, list_tags=self.look)
         self.authority.follower.directory.state = self.ledger.state
         self.late = []
         self.there = {}
         self.shown = 0
         self.authority.follower.catch_up = self.catch_up
+        self.authority.follower.run = asyncio.Event().wait
+
+    async def evict(self, _state, _paused):
+        return 0
 
     async def look(self, account):
         return self.there.get(account, [])
@@ -83,8 +94,9 @@ class Scene:
         return self.keys.sign(made)
 
     async def ask(self, payload):
-        await self.authority._on_request(SimpleNamespace(data=payload, reply="_INBOX.r"))
-        while self.authority._answering:
+        before = asyncio.all_tasks()
+        await self.connection.callbacks[ASKED_ON](SimpleNamespace(data=payload, reply="_INBOX.r"))
+        while asyncio.all_tasks() - before:
             await asyncio.sleep(0)
         sent, self.connection.sent = self.connection.sent, []
         return [claims_of(answer.decode())["nats"] for subject, answer in sent if subject == "_INBOX.r"]
@@ -102,8 +114,13 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path):
-    return Scene(tmp_path)
+async def scene(tmp_path):
+    scene = Scene(tmp_path)
+    running = asyncio.create_task(scene.authority.run())
+    await scene.authority.ready.wait()
+    yield scene
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_a_good_token_is_let_in(scene):
@@ -169,7 +186,7 @@ async def test_what_a_providers_token_claims_is_put_on_record_and_its_bearer_let
 
 async def test_what_is_on_record_is_not_asked_for_again(scene):
     token = theirs(groups=["vision"])
-    claims = await scene.authority._verifier.claims(token)
+    claims = await scene.verifier.claims(token)
     scene.ledger.append_facts(
         f.MembershipClaimedV1(
             tenant="acme", handle="ann", groups=("vision",), issued_at=claims.issued_at, until=claims.expires_at
@@ -185,7 +202,7 @@ async def test_it_says_how_far_it_has_read(scene):
     async def respond(payload):
         sequences.append(decode(payload, Answer).sequence)
 
-    await scene.authority._answer_status(SimpleNamespace(respond=respond, reply="_INBOX.r"))
+    await scene.connection.callbacks[STATUS](SimpleNamespace(respond=respond, reply="_INBOX.r"))
     assert sequences == [scene.ledger.state.sequence]
 
 
@@ -197,8 +214,10 @@ async def test_a_node_that_is_paused_is_not_let_in_and_one_that_is_excluded_is_l
     async def respond(payload):
         answered.append(decode(payload, Answer).error)
 
-    await scene.authority._pause(SimpleNamespace(data=encode(PauseRequest(node="gpu01")), respond=respond, reply="_INBOX.r"))
-    await scene.authority._pause(SimpleNamespace(data=b"no json", respond=respond))
+    await scene.connection.callbacks[PAUSE](
+        SimpleNamespace(data=encode(PauseRequest(node="gpu01")), respond=respond, reply="_INBOX.r")
+    )
+    await scene.connection.callbacks[PAUSE](SimpleNamespace(data=b"no json", respond=respond))
     assert (answered, await scene.shows(token)) == ([""], "not let in")
     scene.ledger.append_facts(f.NodeExcludedV1(node="gpu01", reason="it floods"))
     assert await scene.shows(token) == "not let in"

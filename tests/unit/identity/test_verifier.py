@@ -7,6 +7,7 @@ import time
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from headrace.contracts import facts as f
 from headrace.contracts.messages.tokens import TokenRole
@@ -21,10 +22,14 @@ class Door:
 
     def __init__(self, directory):
         self.ledger = Ledger()
-        self.keys = SigningKeys(directory)
+        self.directory, self.keys = directory, SigningKeys(directory)
         self.fetched = 0
         self.time = time.time()
         self.verifier = Verifier(self.keys, (CORP,), fetch=self.fetch, clock=lambda: self.time)
+
+    def stolen_key(self, name):
+        """The private half of one of our keys, as one who can read the directory has it."""
+        return load_pem_private_key((self.directory / f"{name}.pem").read_bytes(), None)
 
     async def fetch(self, _url):
         self.fetched += 1
@@ -114,18 +119,18 @@ async def test_our_key_cannot_speak_for_whom_the_ledger_gave_no_token(door):
     door.give()
     name = door.keys.rotate()
     claims = now(iss="headrace", aud="headrace", sub="default.root", jti="never-stated", role="admin", handle="root")
-    stolen = jwt.encode(claims, door.keys._keys[name].private, algorithm="EdDSA", headers={"kid": name})
+    stolen = jwt.encode(claims, door.stolen_key(name), algorithm="EdDSA", headers={"kid": name})
     with pytest.raises(Unauthenticated, match="revoked"):
         await door.enter(stolen)
     without_id = {key: value for key, value in claims.items() if key != "jti"}
     with pytest.raises(Unauthenticated):
-        await door.enter(jwt.encode(without_id, door.keys._keys[name].private, algorithm="EdDSA", headers={"kid": name}))
+        await door.enter(jwt.encode(without_id, door.stolen_key(name), algorithm="EdDSA", headers={"kid": name}))
 
 
 async def test_what_a_token_says_of_itself_beyond_its_id_is_not_believed(door):
     door.give()
     name = door.keys.rotate()
-    raised = forged_as_ours(door.keys._keys[name].private, name, role="admin", handle="root", tenant="other")
+    raised = forged_as_ours(door.stolen_key(name), name, role="admin", handle="root", tenant="other")
     caller = await door.enter(raised)
     assert (caller.role, caller.author) == (Role.TENANT_MEMBER, "acme.ann")
 

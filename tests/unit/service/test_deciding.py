@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
+from headrace.bus import leader_election
 from headrace.bus.follower import Follower
 from headrace.bus.loop import Fenced
 from headrace.contracts.facts import JobAdmittedV1, JobCancelRequestedV1, NodeCordonedV1
@@ -153,8 +154,8 @@ class TestTurns:
 
     async def test_one_that_waits_decides_when_it_hears_of_no_leader(self, bus, monkeypatch):
         monkeypatch.setattr(Bus, "is_connected", True, raising=False)
+        monkeypatch.setattr(leader_election, "SILENCE", 0.05)
         process = Process(bus, {"HEADRACE_TURN": "first"})
-        process.deciding._turn._patience = 0.05
         async with running(process.run()):
             await until(lambda: "hr.query.governance.>" in bus.subscriptions)
             answer = await bus.ask("hr.query.governance.>", "hr.query.governance.status.acme.ann")

@@ -14,7 +14,7 @@ def test_without_an_installation_the_version_is_zero(monkeypatch):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(engine_version, "version", missing)
-    assert engine_version._installed() == "0"
+    assert engine_version.installed_version() == "0"
 
 
 def test_rules_are_compiled_if_their_module_is_a_library(monkeypatch):

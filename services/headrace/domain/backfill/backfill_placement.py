@@ -152,12 +152,12 @@ class _Best:
         self._job = job
         self._pool = pool
         self._on = on
-        self._seen: list[tuple[Wait, str, _Prospect]] = []
+        self._seen: list[tuple[Wait, str, Prospect]] = []
         shape = job.request.shape
         self._others = offers(state, pool, shape) if among is None else offers_among(pool, shape, among)
         self._next = next(self._others, None)
 
-    def take(self) -> tuple[str, _Prospect] | None:
+    def take(self) -> tuple[str, Prospect] | None:
         """The best node, which is removed; None: one more fits on no node, even if all jobs leave."""
         while self._next is not None and (not self._seen or self._next < self._seen[0][:2]):
             self._examine(self._next[1])
@@ -167,9 +167,9 @@ class _Best:
     def _examine(self, name: str) -> None:
         node, shape = self._pool.nodes[name], self._job.request.shape
         if may_hold(self._pool, node, self._job):
-            self.add(name, (_Sliced if shape.mig else _Prospect)(node, shape, tuple(self._on(node))))
+            self.add(name, (_Sliced if shape.mig else Prospect)(node, shape, tuple(self._on(node))))
 
-    def add(self, name: str, prospect: _Prospect) -> None:
+    def add(self, name: str, prospect: Prospect) -> None:
         """One more, or one that is another now."""
         if prospect.wait is not None:
             heapq.heappush(self._seen, (prospect.wait, name, prospect))
@@ -263,7 +263,7 @@ class Stays:
         return self._amounts.get(key, 0) + amount <= self._pool.usable.get(key, 0)
 
 
-class _Prospect:
+class Prospect:
     """One node, as it is and as it would be. `wait`: what one more replica would have to wait for; None: it would not fit."""
 
     __slots__ = ("_cpu", "_ends", "_last", "_memory", "_names", "_now", "_picked", "_shape", "_then", "wait")
@@ -335,7 +335,7 @@ class _Prospect:
         return tuple(DeviceShare(device=self._names[number], units=each) for number in self._picked)
 
 
-class _Sliced(_Prospect):
+class _Sliced(Prospect):
     """The same for a slice (R4)."""
 
     __slots__ = ("_best", "_layouts", "_lying", "_there")

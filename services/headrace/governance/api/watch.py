@@ -50,7 +50,7 @@ class Watches:
     ) -> None:
         self._alive_every = alive_every
         self._limits = WatchLimits(most, each, of_a_tenant)
-        self._watchers: set[_Watcher] = set()
+        self.watchers: set[_Watcher] = set()
 
     async def watch_jobs(self, request: Any, call: CallContext) -> AsyncIterator[pb.JobEvent]:
         """Changes of a tenant's jobs, until the caller's deadline or the caller ends the call."""
@@ -61,7 +61,7 @@ class Watches:
             raise invalid("user", "write a handle: 1 to 63 of a-z, 0-9 and '-'")
         with self._limits.one(call.caller):
             watcher = _Watcher(tenant, request.user, self)
-            self._watchers.add(watcher)
+            self.watchers.add(watcher)
             connection = call.backend.connection
             try:
                 subscription = await connection.subscribe(feed(tenant, "*", "*", request.job or "*"), cb=watcher.receive)
@@ -72,11 +72,11 @@ class Watches:
                 finally:
                     await subscription.unsubscribe()
             finally:
-                self._watchers.discard(watcher)
+                self.watchers.discard(watcher)
 
     def allowed(self) -> int:
         """Maximum facts that may wait for one reader now."""
-        return min(UNSENT_MAX, UNSENT_ALL // max(1, len(self._watchers)))
+        return min(UNSENT_MAX, UNSENT_ALL // max(1, len(self.watchers)))
 
     async def _events(self, tenant: str, request: Any, call: CallContext, watcher: _Watcher) -> AsyncIterator[pb.JobEvent]:
         backend, since = call.backend, call.backend.state.sequence

@@ -172,7 +172,7 @@ def by_looking_at_all(job, hall):
     """The same, all nodes one by one, and best first after each replica."""
     stays = backfill_placement.Stays(hall, occupants)
     offers = {
-        node.name: backfill_placement._Prospect(node, job.request.shape, tuple(occupants(node)))
+        node.name: backfill_placement.Prospect(node, job.request.shape, tuple(occupants(node)))
         for node in hall.nodes.values()
         if backfill_placement.may_hold(hall, node, job)
     }
@@ -195,14 +195,14 @@ def test_only_nodes_are_looked_at_that_may_need_the_least_to_come_free(monkeypat
             site.run(f"r{number}-{device}", place(f"n{number:02}", device))
     looked_at = []
     monkeypatch.setattr(
-        backfill_placement, "_Prospect", lambda node, *rest: looked_at.append(node.name) or prospect(node, *rest)
+        backfill_placement, "Prospect", lambda node, *rest: looked_at.append(node.name) or prospect(node, *rest)
     )
 
     assert spots(site, site.admit("w", "dev/two")) == [("n07", ["gpu0", "gpu3"])]
     assert looked_at == ["n07"]
 
 
-prospect = backfill_placement._Prospect
+prospect = backfill_placement.Prospect
 
 
 ONE, SEVENTH = "1g.10gb", GPU_UNITS // 7

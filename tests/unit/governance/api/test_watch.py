@@ -42,9 +42,9 @@ async def test_many_readers_together_keep_no_more_than_all_may(monkeypatch):
     monkeypatch.setattr(watch, "UNSENT_ALL", 8)
     watches = Watches()
     readers = [_Watcher("acme", "", watches) for _ in range(4)]
-    watches._watchers.update(readers)
+    watches.watchers.update(readers)
     assert [await queue_length_after(reader, 9) for reader in readers] == [2, 2, 2, 2]
-    watches._watchers.difference_update(readers[1:])
+    watches.watchers.difference_update(readers[1:])
     assert watches.allowed() == 8
 
 
