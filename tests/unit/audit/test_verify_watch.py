@@ -45,7 +45,8 @@ class Verification:
             self.log.append_now(message.subject, message.payload, None)
 
     def begin(self):
-        self.watch = VerificationTask(self.log, LedgerWriter(self.log), self.kept, ENGINE, every=SEAL_EVERY, steady=self.clock)
+        self.writer = LedgerWriter(self.log)
+        self.watch = VerificationTask(self.log, self.writer, self.kept, ENGINE, every=SEAL_EVERY, steady=self.clock)
         self.watch._tip = self.log.last_sequence
         return self.watch
 
@@ -196,7 +197,7 @@ async def test_a_seal_that_the_log_refuses_is_stated_later(verification, written
         raise LogRefused("full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(verification.watch._writer, "state", refuse)
+        broken.setattr(verification.writer, "state", refuse)
         await verification.wait()
     assert verification.sealed() == []
     await verification.go_on()
