@@ -26,6 +26,7 @@ MOST: dict[str, int] = {
     "tests/unit/identity": 3,
     "tests/unit/nats_client": 14,
     "tests/unit/node_executor": 8,
+    "tests/unit/preemption": 2,
     "tests/unit/service": 1,
     "tests/unit/supervisor": 11,
     "tests/unit/views": 4,

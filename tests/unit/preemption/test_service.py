@@ -88,13 +88,11 @@ class TestHeartbeats:
         monkeypatch.setattr(service, "LAPSE", LAPSE)
         monkeypatch.setattr(service, "UPDATE_EVERY", 0)
         await self.receive(beats, "hr.telemetry.n1.heartbeat", beat("n1"))
-        updates, update = [], beats.update
-        monkeypatch.setattr(beats, "update", lambda: updates.append(update()))
         async with running(beats.keep_updating()):
             for _ in range(6):
                 bus.now += LAPSE
-                seen = len(updates)
-                await until(lambda seen=seen: len(updates) > seen)
+                seen = beats._looked
+                await until(lambda seen=seen: beats._looked > seen)
         assert beats.silence("n1") == 6 * LAPSE
 
     @pytest.mark.parametrize(
