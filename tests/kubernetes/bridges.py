@@ -80,8 +80,8 @@ class FaultyPods:
     async def delete(self, namespace: str, name: str, options: Any) -> None:
         self._call(self.cluster.delete, namespace, name, options)
 
-    async def tell(self, namespace: str, event: Any) -> None:
-        self._call(self.cluster.tell, namespace, event)
+    async def record_event(self, namespace: str, event: Any) -> None:
+        self._call(self.cluster.record_event, namespace, event)
 
     async def look(self, namespace: str, selector: str) -> Any:
         return self._call(self.cluster.list, "pods", namespace, selector)

@@ -142,7 +142,7 @@ class Cluster:
             return
         raise Refusal(429, "Cannot evict pod as it would violate the pod's disruption budget.")
 
-    def tell(self, namespace: str, event: dict[str, Any]) -> None:
+    def record_event(self, namespace: str, event: dict[str, Any]) -> None:
         key = namespace, event["metadata"]["name"]
         if key in self.events:
             raise Refusal(409, "AlreadyExists")

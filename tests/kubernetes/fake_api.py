@@ -111,7 +111,7 @@ class FakeApi:
             if verb == "GET":
                 return self._page(match[2], match[1], query)
             if match[2] == "events":
-                cluster.tell(match[1], body)
+                cluster.record_event(match[1], body)
                 return body
             body["metadata"]["namespace"] = match[1]
             return cluster.create("pods", body, gated=False)

@@ -41,8 +41,8 @@ class NoMachines:
         return False
 
 
-class Heard:
-    """When nodes were heard, for the rule that gives silent ones up."""
+class LastSeen:
+    """When nodes last sent a heartbeat, for the rule that gives silent ones up."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -53,14 +53,14 @@ class Heard:
 
 
 class Hall:
-    """One installation, whose time passes when it is told."""
+    """One installation, whose time passes on demand."""
 
     def __init__(self, documents: str, start: int = START) -> None:
         self.world = World(read_scenario(read_tree(documents)), judged=False, start=start)
         self.world.begin()
         self.world.machines = NoMachines()  # type: ignore[assignment]
-        self.heard = Heard(self.world)
-        self.world.deciders[PREEMPTION] = PreemptionWatch(self.world.state, self.heard)
+        self.last_seen = LastSeen(self.world)
+        self.world.deciders[PREEMPTION] = PreemptionWatch(self.world.state, self.last_seen)
         self._rejected: dict[str, JobView] = {}
         self.world.listeners.append(self._listen)
 
@@ -82,7 +82,7 @@ class Hall:
 
     def beat(self, nodes: list[str]) -> None:
         for node in nodes:
-            self.heard.at[node] = self.now
+            self.last_seen.at[node] = self.now
 
     def pass_to(self, now: int) -> None:
         self.world.pass_to(now)

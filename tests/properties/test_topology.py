@@ -86,12 +86,12 @@ def best_domain(pool: PoolState, job: JobRecord) -> set[str] | None:
     first = levels.index(topology.require) if topology.require else 0
     last = levels.index(topology.prefer or topology.require)
     for depth in range(last, first - 1, -1):
-        room: dict[tuple[str, ...], int] = {}
+        capacity: dict[tuple[str, ...], int] = {}
         for node in pool.nodes.values():
             path = tuple(node.labels.get(level, "") for level in levels[: depth + 1])
             if all(path) and may_hold(pool, node, job):
-                room[path] = room.get(path, 0) + room_on(node, job)
-        fitting = [(count, path) for path, count in room.items() if count >= job.request.replicas]
+                capacity[path] = capacity.get(path, 0) + capacity_on(node, job)
+        fitting = [(count, path) for path, count in capacity.items() if count >= job.request.replicas]
         if fitting:
             _, best = min(fitting)
             wanted = dict(zip(levels, best, strict=False))
@@ -99,7 +99,7 @@ def best_domain(pool: PoolState, job: JobRecord) -> set[str] | None:
     return None
 
 
-def room_on(node: NodeState, job: JobRecord) -> int:
+def capacity_on(node: NodeState, job: JobRecord) -> int:
     """Replicas that a node takes now, device by device."""
     shape, opens = job.request.shape, [device.open for device in node.devices]
     counts = [node.cpu_open // shape.cpu if shape.cpu else 1_000, node.memory_open // shape.memory if shape.memory else 1_000]

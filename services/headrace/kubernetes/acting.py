@@ -19,7 +19,7 @@ from headrace.contracts.transport.subjects import node_writer
 from headrace.contracts.values.durations import SECOND
 from headrace.kubernetes import patches
 from headrace.kubernetes.objects import JOB, Json, read_pod
-from headrace.kubernetes.view import Assign, Cancel, Delete, Evict, Release, State, Step, Submit, Tell, Ungate
+from headrace.kubernetes.view import Assign, Cancel, Delete, Evict, Release, SetCondition, State, Step, Submit, Ungate
 
 ENGINE = "kubernetes"
 AHEAD_ALLOWED = SECOND // 2
@@ -61,7 +61,7 @@ class Pods(Protocol):
     async def delete(self, namespace: str, name: str, options: Json) -> None:
         """Delete a pod, with these options."""
 
-    async def tell(self, namespace: str, event: Json) -> None:
+    async def record_event(self, namespace: str, event: Json) -> None:
         """Write an event about a pod."""
 
     async def look(self, namespace: str, selector: str) -> Sequence[Json]:
@@ -140,8 +140,8 @@ class Acting:
                 await self._ledger.submit(namespace, queue, submission)
             case Cancel(namespace, job, reason):
                 await self._ledger.cancel(namespace, job, reason)
-            case Tell(pod):
-                await self._tell(step)
+            case SetCondition(pod):
+                await self._set_condition(step)
 
     async def _evict(self, step: Evict) -> None:
         """Evict, or delete where a disruption budget forbids the eviction: the devices are promised to another."""
@@ -154,10 +154,10 @@ class Acting:
             _log.warning("disruption_budget_overruled", pod=pod.where, reason=str(error))
             await self._pods.delete(pod.namespace, pod.name, patches.deletion(pod, step.grace))
 
-    async def _tell(self, step: Tell) -> None:
+    async def _set_condition(self, step: SetCondition) -> None:
         now = self._clock()
         await self._pods.patch(step.pod.namespace, step.pod.name, patches.condition(step, now), "status")
-        await self._pods.tell(step.pod.namespace, patches.event(step, now))
+        await self._pods.record_event(step.pod.namespace, patches.event(step, now))
 
     async def _state(self, step: State) -> None:
         for one in step.absent:

@@ -119,7 +119,7 @@ class KubernetesApi:
         """Delete a pod, with these options."""
         await self.call("DELETE", _pod(namespace, name), options)
 
-    async def tell(self, namespace: str, event: Json) -> None:
+    async def record_event(self, namespace: str, event: Json) -> None:
         """Write an event about a pod."""
         await self.call("POST", f"/api/v1/namespaces/{namespace}/events", event)
 

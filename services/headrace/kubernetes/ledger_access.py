@@ -64,11 +64,11 @@ class Account(Writes):
 
 
 class LedgerAccess:
-    """All connections. `told`: called when a node is told something. `clock`: microseconds."""
+    """All connections. `on_orders`: called when a node gets orders. `clock`: microseconds."""
 
-    def __init__(self, place: Place, told: Callable[[], None], clock: Callable[[], int]) -> None:
+    def __init__(self, place: Place, on_orders: Callable[[], None], clock: Callable[[], int]) -> None:
         self._place = place
-        self._told = told
+        self._on_orders = on_orders
         self._clock = clock
         self._nodes: dict[str, tuple[str, Connection]] = {}
         self._accounts: dict[str, tuple[str, Account]] = {}
@@ -111,7 +111,7 @@ class LedgerAccess:
             address = Address(self._place.nats, f"node_{name}", token, self._place.ca)
             async with asyncio.timeout(CONNECT_WITHIN):
                 await connection.open(address, f"kubernetes node {name}")
-            await connection.listen(subjects.orders(name), lambda _message: self._told())
+            await connection.listen(subjects.orders(name), lambda _message: self._on_orders())
             self._nodes[name] = token, connection
         return self._nodes[name][1]
 

@@ -67,7 +67,7 @@ class Pod(NamedTuple):
     `version` is its resource version, `created` in microseconds. `queue` is `policy/profile`. `refused`: why it cannot become a job; empty
     if it can. `target`: the node that its affinity names. `placed_at`: when it got its node, in microseconds, 0 if it has none. `ran`:
     whether a container has run. `exit_code`: of its containers, the first that is not 0; None if none has ended. `finished_at`:
-    microseconds, 0 if unknown. `told`: status, reason and message of the bridge's condition. `raw` is the object as it was read.
+    microseconds, 0 if unknown. `condition`: status, reason and message of the bridge's condition. `raw` is the object as it was read.
     """
 
     namespace: str
@@ -95,7 +95,7 @@ class Pod(NamedTuple):
     exit_code: int | None
     finished_at: int
     message: str
-    told: tuple[str, str, str]
+    condition: tuple[str, str, str]
     raw: Json
 
     @property
@@ -181,7 +181,7 @@ def read_pod(raw: Json, resource: str) -> Pod:
         exit_code=code,
         finished_at=finished,
         message=": ".join(filter(None, (status.get("reason", ""), status.get("message", ""))))[:500],
-        told=_told(status),
+        condition=_condition(status),
         raw=raw,
     )
 
@@ -314,7 +314,7 @@ def _placed_at(status: Json) -> int:
     return 0
 
 
-def _told(status: Json) -> tuple[str, str, str]:
+def _condition(status: Json) -> tuple[str, str, str]:
     for one in status.get("conditions") or ():
         if one.get("type") == CONDITION:
             return one.get("status", ""), one.get("reason", ""), one.get("message", "")

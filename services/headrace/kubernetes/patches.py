@@ -14,7 +14,7 @@ from headrace.kubernetes.objects import CONDITION, FINALIZER, GATE, JOB, LEASE, 
 
 if TYPE_CHECKING:
     from headrace.kubernetes.objects import Json, Pod
-    from headrace.kubernetes.view import Assign, Tell, Ungate
+    from headrace.kubernetes.view import Assign, SetCondition, Ungate
 
 MESSAGE_MAX = 900
 """Characters of a message in a condition and an event; the API server takes 1,024."""
@@ -56,7 +56,7 @@ def release(pod: Pod) -> dict[str, Any]:
     return {"metadata": _meta(pod) | {"finalizers": [one for one in meta.get("finalizers") or () if one != FINALIZER]}}
 
 
-def condition(step: Tell, now: int) -> dict[str, Any]:
+def condition(step: SetCondition, now: int) -> dict[str, Any]:
     """The status with the bridge's condition; those of others stay. `now`: microseconds."""
     status = step.pod.raw.get("status") or {}
     others = [one for one in status.get("conditions") or () if one.get("type") != CONDITION]
@@ -70,7 +70,7 @@ def condition(step: Tell, now: int) -> dict[str, Any]:
     return {"metadata": _meta(step.pod), "status": {"conditions": [*others, mine]}}
 
 
-def event(step: Tell, now: int) -> dict[str, Any]:
+def event(step: SetCondition, now: int) -> dict[str, Any]:
     """An event about the pod. Its name follows from what it says, so that the same is written once."""
     pod = step.pod
     digest = blake2b(f"{pod.uid} {step.status} {step.reason} {step.message}".encode(), digest_size=8).hexdigest()

@@ -52,7 +52,7 @@ def settings(environment: Mapping[str, str]) -> Settings:
     """Read the settings. Raises BadSetting, OSError, BadKubeconfig."""
     prefix = "HEADRACE_KUBERNETES_"
 
-    def said(name: str, default: str = "") -> str:
+    def variable(name: str, default: str = "") -> str:
         value = environment.get(prefix + name, default)
         if not value:
             raise BadSetting(f"{prefix}{name} is not set")
@@ -69,20 +69,20 @@ def settings(environment: Mapping[str, str]) -> Settings:
         environment.get("HEADRACE_NATS_URL", "nats://127.0.0.1:4222"),
         environment.get("HEADRACE_SERVER", "http://127.0.0.1:8080"),
         environment.get("HEADRACE_CA", ""),
-        Path(said("NODE_TOKENS")),
-        Path(said("ACCOUNT_TOKENS")),
+        Path(variable("NODE_TOKENS")),
+        Path(variable("ACCOUNT_TOKENS")),
     )
     listen = environment.get(prefix + "WEBHOOK", "")
     host, _, port = listen.rpartition(":")
     if listen and not (host and port.isascii() and port.isdecimal() and int(port) < 65_536):
         raise BadSetting(f"{prefix}WEBHOOK: invalid address {listen!r}; use HOST:PORT")
-    certificate = Path(said("CERTIFICATE")) if listen else None
+    certificate = Path(variable("CERTIFICATE")) if listen else None
     return Settings(
-        said("CLUSTER", "kubernetes"),
-        said("RESOURCE", DEFAULT_RESOURCE),
+        variable("CLUSTER", "kubernetes"),
+        variable("RESOURCE", DEFAULT_RESOURCE),
         access,
         place,
-        said("USER") if listen else "",
+        variable("USER") if listen else "",
         (host, int(port)) if listen else None,
         certificate,
     )

@@ -91,7 +91,7 @@ class Release(NamedTuple):
     pod: Pod
 
 
-class Tell(NamedTuple):
+class SetCondition(NamedTuple):
     """Set the pod's condition, and write an event."""
 
     pod: Pod
@@ -120,4 +120,4 @@ class State(NamedTuple):
     absent: tuple[Absent, ...] = ()
 
 
-Step = Assign | Submit | Cancel | Ungate | Evict | Delete | Release | Tell | State
+Step = Assign | Submit | Cancel | Ungate | Evict | Delete | Release | SetCondition | State

@@ -1,4 +1,4 @@
-"""What gated pods ask for: a job that they belong to, its submission, its end when they are gone, and to be told why they wait. Pure."""
+"""What gated pods ask for: their job, its submission, its end when they are gone, and a condition that says why they wait. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.contracts.values.durations import MINUTE
 from headrace.contracts.values.ids import split_job_key
 from headrace.kubernetes.identity import CLUSTER, NAMESPACE, UNIT, Unit, in_order, is_for, job_id, unit_of
 from headrace.kubernetes.matching import ENDED
-from headrace.kubernetes.view import Assign, Cancel, Submit, Tell
+from headrace.kubernetes.view import Assign, Cancel, SetCondition, Submit
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -158,12 +158,12 @@ def _is_left(seen: Matching, key: str, job: JobView) -> bool:
     return any(lease.id not in seen.serving and seen.gated_of(key, lease.id.rank) is None for lease in unserved)
 
 
-def conditions(seen: Matching) -> Iterator[Tell]:
-    """What pods are told, where it differs from what they were told."""
+def conditions(seen: Matching) -> Iterator[SetCondition]:
+    """Conditions of pods that differ from those they have."""
     for pod in seen.view.pods:
-        told = _status_of(seen, pod)
-        if told is not None and told != pod.told and not pod.is_over and not pod.deleting:
-            yield Tell(pod, *told)
+        condition = _status_of(seen, pod)
+        if condition is not None and condition != pod.condition and not pod.is_over and not pod.deleting:
+            yield SetCondition(pod, *condition)
 
 
 def _status_of(seen: Matching, pod: Pod) -> tuple[str, str, str] | None:

@@ -40,7 +40,7 @@ def test_who_waits_asks_for_the_fewest_nodes_in_the_first_pool_that_can_grow():
     assert asked(history) == [wanted("cloud", 2, one, three)]
 
 
-def test_a_gang_that_requires_a_topology_level_asks_for_no_growth_because_nobody_knows_where_new_nodes_stand():  # R38, R40
+def test_a_gang_that_requires_a_topology_level_asks_for_no_growth_because_the_place_of_new_nodes_is_unknown():  # R38, R40
     gang = profile("gang", replicas=2, pools=("cloud",), topology=d.Topology(require="rack"))
     cloud = replace(CLOUD, topology=("rack",))
     history = History(policy("ml", profiles=(d.PolicyProfile(name="gang"),)), pools=(HALL, cloud), profiles=(gang,))

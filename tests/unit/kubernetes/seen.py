@@ -24,40 +24,40 @@ LADDER = Ladder(cause="preempted", callback_grace=60 * SECOND, term_grace=30 * S
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def pod(name: str = "p", *, gated: bool = True, **said: Any) -> Pod:
-    """A pod of the namespace `science`; `said`: labels (`job`, `rank`, `lease`, `group`, `size`), and `node`, `phase`, `code` and so on."""
+def pod(name: str = "p", *, gated: bool = True, **fields: Any) -> Pod:
+    """A pod of the namespace `science`; `fields`: labels (`job`, `rank`, `lease`, `group`, `size`), and `node`, `phase`, `code`."""
     keys = {"job": JOB, "rank": RANK, "lease": LEASE, "group": GROUP, "size": GROUP_SIZE}
-    labels = {QUEUE: said.get("queue", "ai-dev.half")} | {keys[key]: said[key] for key in keys if key in said}
+    labels = {QUEUE: fields.get("queue", "ai-dev.half")} | {keys[key]: fields[key] for key in keys if key in fields}
     meta: dict[str, Any] = {
-        "namespace": said.get("namespace", "science"),
+        "namespace": fields.get("namespace", "science"),
         "name": name,
         "uid": f"uid-{name}",
         "resourceVersion": "7",
         "creationTimestamp": "2026-01-01T00:00:00Z",
         "labels": labels,
     }
-    if said.get("controller"):
-        meta["ownerReferences"] = [{"uid": said["controller"], "controller": True}]
-    if said.get("deleting"):
+    if fields.get("controller"):
+        meta["ownerReferences"] = [{"uid": fields["controller"], "controller": True}]
+    if fields.get("deleting"):
         meta["deletionTimestamp"] = "2026-01-01T00:01:00Z"
-    if said.get("finalized", not gated):
+    if fields.get("finalized", not gated):
         meta["finalizers"] = [FINALIZER]
-    spec: dict[str, Any] = {"containers": [{"resources": {"requests": {GPU: str(said.get("gpus", 1))}}}]}
+    spec: dict[str, Any] = {"containers": [{"resources": {"requests": {GPU: str(fields.get("gpus", 1))}}}]}
     if gated:
         spec["schedulingGates"] = [{"name": GATE}]
-    if target := said.get("target", "" if gated else "n1"):
+    if target := fields.get("target", "" if gated else "n1"):
         field = {"key": "metadata.name", "operator": "In", "values": [target]}
         spec["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}}
-    if said.get("node", not gated):
-        spec["nodeName"] = said.get("node", "n1")
-    status: dict[str, Any] = {"phase": said.get("phase", "Pending")}
-    if "code" in said:
-        ended = {"exitCode": said["code"], "finishedAt": "2026-01-01T00:01:30Z"}
+    if fields.get("node", not gated):
+        spec["nodeName"] = fields.get("node", "n1")
+    status: dict[str, Any] = {"phase": fields.get("phase", "Pending")}
+    if "code" in fields:
+        ended = {"exitCode": fields["code"], "finishedAt": "2026-01-01T00:01:30Z"}
         status["containerStatuses"] = [{"state": {"terminated": ended}}]
     elif status["phase"] == "Running":
         status["containerStatuses"] = [{"state": {"running": {}}}]
-    if said.get("placed"):
-        status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": said["placed"]}]
+    if fields.get("placed"):
+        status["conditions"] = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": fields["placed"]}]
     return read_pod({"metadata": meta, "spec": spec, "status": status}, GPU)
 
 
@@ -90,35 +90,35 @@ def stop(job: str = KEY, *, attempt: int = 1, rank: int = 0, started: bool = Tru
     return StopOrder(lease=lease_id(job, attempt, rank), ordered=60, ladder=LADDER, started=started)
 
 
-def answer(*orders: StartOrder | StopOrder, name: str = "n1", through: int = 80, **said: Any) -> NodeAnswer:
+def answer(*orders: StartOrder | StopOrder, name: str = "n1", through: int = 80, **fields: Any) -> NodeAnswer:
     starts = tuple(order for order in orders if isinstance(order, StartOrder))
     stops = tuple(order for order in orders if isinstance(order, StopOrder))
-    return NodeAnswer(node=name, through=through, last_record=9, now=NOW, level=3, starts=starts, stops=stops, **said)
+    return NodeAnswer(node=name, through=through, last_record=9, now=NOW, level=3, starts=starts, stops=stops, **fields)
 
 
-def job(of: Pod, state: str = "pending", *, replicas: int = 1, admitted: int = NOW, **said: Any) -> JobView:
+def job(of: Pod, state: str = "pending", *, replicas: int = 1, admitted: int = NOW, **more: Any) -> JobView:
     """The job of a pod, as the ledger has it."""
     labels = {CLUSTER: "test", NAMESPACE: "science", UNIT: unit_of(of).digest}
     fields = {"id": ID, "job": KEY, "tenant": "acme", "user": "ci", "name": of.name, "queue": of.queue}
-    return JobView(**fields, state=state, replicas=replicas, admitted_at=admitted, labels=labels, **said)
+    return JobView(**fields, state=state, replicas=replicas, admitted_at=admitted, labels=labels, **more)
 
 
-def view(*pods: Pod, **said: Any) -> View:
+def view(*pods: Pod, **fields: Any) -> View:
     """A round in which the nodes are registered as they are, if `registered` is not given."""
-    nodes = said.get("nodes", (node(),))
-    answers = said.get("answers", {"n1": answer()})
+    nodes = fields.get("nodes", (node(),))
+    answers = fields.get("answers", {"n1": answer()})
     made = View(
         cluster="test",
-        accounts=said.get("accounts", ACCOUNTS),
+        accounts=fields.get("accounts", ACCOUNTS),
         pods=pods,
         nodes=nodes,
         answers=answers,
-        jobs=said.get("jobs", {}),
-        listed=frozenset(said.get("accounts", ACCOUNTS).values()),
+        jobs=fields.get("jobs", {}),
+        listed=frozenset(fields.get("accounts", ACCOUNTS).values()),
         registered={},
-        foreign=said.get("foreign", {}),
-        now=said.get("now", NOW),
+        foreign=fields.get("foreign", {}),
+        now=fields.get("now", NOW),
     )
     seen = Matching(made)
     known = {one.name: registration(seen, one) for one in nodes if one.name in answers}
-    return made._replace(registered=said.get("registered", known))
+    return made._replace(registered=fields.get("registered", known))

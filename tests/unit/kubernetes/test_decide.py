@@ -10,7 +10,7 @@ from headrace.contracts.values.durations import MINUTE
 from headrace.kubernetes.decide import decide, living
 from headrace.kubernetes.identity import CLUSTER, NAMESPACE, UNIT, is_for, job_id, unit_of
 from headrace.kubernetes.objects import wrong_labels
-from headrace.kubernetes.view import Absent, Assign, Cancel, Delete, Evict, Release, State, Submit, Tell, Ungate
+from headrace.kubernetes.view import Absent, Assign, Cancel, Delete, Evict, Release, SetCondition, State, Submit, Ungate
 from tests.unit.kubernetes.seen import ID, KEY, NOW, answer, job, node, pod, start, stop, view
 
 ENDED_AT = 1_767_225_690_000_000
@@ -18,11 +18,11 @@ ENDED_AT = 1_767_225_690_000_000
 
 def steps(seen):
     """The steps of a round, without what pods are told."""
-    return [step for step in decide(seen) if not isinstance(step, Tell)]
+    return [step for step in decide(seen) if not isinstance(step, SetCondition)]
 
 
-def told(seen):
-    return [step[1:] for step in decide(seen) if isinstance(step, Tell)]
+def conditions(seen):
+    return [step[1:] for step in decide(seen) if isinstance(step, SetCondition)]
 
 
 def ended(outcome, code=None, *, stopping=False, message="", exited_at=NOW, at=NOW):
@@ -100,7 +100,7 @@ def test_a_pod_that_runs_is_stated_once():
 
 
 @pytest.mark.parametrize(
-    ("said", "order", "expected"),
+    ("fields", "order", "expected"),
     [
         ({"phase": "Succeeded", "code": 0}, start(started=True), ended("exited", 0, exited_at=ENDED_AT)),
         ({"phase": "Failed", "code": 3}, start(started=True), ended("exited", 3, exited_at=ENDED_AT)),
@@ -111,8 +111,8 @@ def test_a_pod_that_runs_is_stated_once():
         ({"deleting": True, "node": ""}, stop(started=False), ended("never_started")),
     ],
 )
-def test_how_a_pod_ended_is_stated(said, order, expected):
-    over = pod(gated=False, job=ID, rank="0", lease="1.40", **said)
+def test_how_a_pod_ended_is_stated(fields, order, expected):
+    over = pod(gated=False, job=ID, rank="0", lease="1.40", **fields)
     assert steps(view(over, answers={"n1": answer(order)}, jobs={KEY: job(over, "running")})) == [stated(expected)]
 
 
@@ -152,7 +152,7 @@ def test_a_job_that_is_not_a_pod_fails_on_a_node_that_runs_pods():
 
 
 @pytest.mark.parametrize(
-    ("said", "through", "is_deleted"),
+    ("fields", "through", "is_deleted"),
     [
         ({"lease": "1.40"}, 80, True),
         ({"lease": "1.90"}, 80, False),
@@ -163,8 +163,8 @@ def test_a_job_that_is_not_a_pod_fails_on_a_node_that_runs_pods():
         ({"lease": "1.40", "target": ""}, 80, True),
     ],
 )
-def test_a_pod_without_a_lease_is_deleted_unless_the_answer_may_be_older_than_its_grant(said, through, is_deleted):
-    stray = pod(gated=False, job=ID, rank="0", phase="Running", **said)
+def test_a_pod_without_a_lease_is_deleted_unless_the_answer_may_be_older_than_its_grant(fields, through, is_deleted):
+    stray = pod(gated=False, job=ID, rank="0", phase="Running", **fields)
     seen = view(stray, answers={"n1": answer(through=through)}, jobs={KEY: job(stray, "running", replicas=1)})
     assert [step for step in steps(seen) if isinstance(step, Delete)] == (
         [Delete(stray, 30, "it has no lease")] if is_deleted else []
@@ -211,15 +211,15 @@ def test_a_group_of_another_size_than_the_profile_says_is_cancelled_with_the_rea
     ],
 )  # fmt: skip
 def test_a_pod_is_told_why_it_waits(waits, jobs, expected):
-    assert told(view(waits, jobs=jobs)) == [expected]
+    assert conditions(view(waits, jobs=jobs)) == [expected]
 
 
 def test_a_pod_is_told_the_reason_of_its_job():
     waiting = pod(job=ID, rank="0")
     known = job(waiting, "pending", reason="NO_FREE_CAPACITY", message="not enough is free")
-    assert told(view(waiting, jobs={KEY: known})) == [("False", "NO_FREE_CAPACITY", "not enough is free")]
+    assert conditions(view(waiting, jobs={KEY: known})) == [("False", "NO_FREE_CAPACITY", "not enough is free")]
     rejected = job(waiting, "rejected", reason="UNKNOWN_QUEUE", message="there is no queue")
-    assert told(view(waiting, jobs={KEY: rejected})) == [("False", "UNKNOWN_QUEUE", "there is no queue")]
+    assert conditions(view(waiting, jobs={KEY: rejected})) == [("False", "UNKNOWN_QUEUE", "there is no queue")]
 
 
 def test_a_node_registers_when_it_has_something_new_to_say_or_was_given_up():
@@ -233,8 +233,8 @@ def test_a_node_registers_when_it_has_something_new_to_say_or_was_given_up():
 
 
 def test_gpus_that_others_take_and_nodes_that_are_closed_are_unfit():
-    def unfit(**said):
-        (step,) = steps(view(registered={}, **said))
+    def unfit(**fields):
+        (step,) = steps(view(registered={}, **fields))
         return [device.unfit for device in step.facts[0].devices]
 
     assert unfit(foreign={"n1": 1}) == ["", "taken by a pod that is not of Headrace"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.kubernetes.patches import condition, event, release, terms, ungating
-from headrace.kubernetes.view import Tell, Ungate
+from headrace.kubernetes.view import SetCondition, Ungate
 from tests.unit.kubernetes.seen import NOW, pod
 
 NAMED = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
@@ -41,13 +41,13 @@ def test_finalizers_of_others_stay():
 
 
 def test_the_same_message_is_one_event():
-    first, again, other = (Tell(pod(), "False", "PENDING", text) for text in ("x", "x", "y"))
+    first, again, other = (SetCondition(pod(), "False", "PENDING", text) for text in ("x", "x", "y"))
     names = [event(step, NOW + shift)["metadata"]["name"] for shift, step in enumerate((first, again, other))]
     assert names[0] == names[1] != names[2]
 
 
 def test_conditions_of_others_stay():
-    step = Tell(pod(gated=False, placed="2026-01-01T00:00:10Z"), "False", "PENDING", "x" * 2_000)
+    step = SetCondition(pod(gated=False, placed="2026-01-01T00:00:10Z"), "False", "PENDING", "x" * 2_000)
     patch = condition(step, NOW)["status"]["conditions"]
     assert [one["type"] for one in patch] == ["PodScheduled", "headrace.dev/admitted"]
     assert (len(patch[1]["message"]), patch[1]["lastTransitionTime"]) == (900, "2026-01-01T00:01:40Z")
