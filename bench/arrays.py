@@ -6,7 +6,6 @@ of virtual time on 8 GPUs. Each figure comes from a process of its own. `python 
 
 from __future__ import annotations
 
-import argparse
 import gc
 import resource
 import subprocess
@@ -15,6 +14,7 @@ import time
 import tracemalloc
 from typing import Any
 
+from bench.options import options
 from headrace.bus.memory import MemoryLog
 from headrace.contracts.documents import model as d
 from headrace.contracts.transport.codec import encode
@@ -76,10 +76,10 @@ def measured(count: int, *, array: bool, submit_only: bool) -> dict[str, object]
 
 def main() -> None:
     """Print the figures of both forms, submitted only and run to the end."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--one", choices=("array", "single"))
-    parser.add_argument("--submit-only", action="store_true")
+    parser = options("bench.arrays", __doc__, "5 minutes")
+    parser.add_argument("--count", type=int, default=100_000, help="number of jobs (default: 100000)")
+    parser.add_argument("--one", choices=("array", "single"), help="only this form, in this process, as JSON")
+    parser.add_argument("--submit-only", action="store_true", help="with --one: submit the jobs, and let none of them start")
     args = parser.parse_args()
     if args.one:
         print(encode(measured(args.count, array=args.one == "array", submit_only=args.submit_only)).decode())

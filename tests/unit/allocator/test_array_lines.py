@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.allocator.array_lines import cancel_order, unstarted_of, with_others
 from headrace.contracts import facts as f
-from tests.unit.domain.fold.test_arrays import KEY, element, history, in_line
+from tests.unit.domain.fold.array_history import KEY, element, history, in_line
 
 
 def test_a_round_leaves_the_line_as_it_was():

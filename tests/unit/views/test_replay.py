@@ -10,7 +10,7 @@ from headrace.contracts.messages.history import LeaseView, PastJob
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.views.replay import past_view
 from headrace.views.visibility import ALL_TENANTS
-from tests.unit.domain.fold.test_arrays import KEY, history
+from tests.unit.domain.fold.array_history import KEY, history
 from tests.unit.feed.conftest import AUTHOR, START
 
 

@@ -4,35 +4,10 @@ from __future__ import annotations
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.admission import Dependency
-from headrace.contracts.values.arrays import ArrayRange
 from headrace.domain.fold.arrays import element_of, job_of, state_of
 from headrace.domain.snapshots.snapshot import copy_of, dump, load
-from tests.unit.allocator.history import History, policy
+from tests.unit.domain.fold.array_history import KEY, admit, element, history, in_line
 from tests.unit.domain.snapshot import differences, snapshot
-
-KEY = "default.ann.01kdvdna000000000000000001"
-
-
-def element(index):
-    return f"{KEY}-{index:06}"
-
-
-def history(count=4, **array):
-    past = History(policy("ml"))
-    past.node(count=count)
-    admit(past, KEY, **array)
-    return past
-
-
-def admit(past, key, after=(), **array):
-    spec = ArrayRange(**{"first": 0, "last": 9, **array})
-    admitted = f.JobAdmittedV1(job=key, policy="ml", profile="one", request={"gpu": 126_000}, array=spec, after=after)
-    past.append_facts(admitted, by="admission")
-    past.learn()
-
-
-def in_line(past):
-    return sorted(key for group in past.state.pending.groups.values() for key in group.members)
 
 
 def test_of_those_that_wait_one_has_a_record_and_stands_in_line():
