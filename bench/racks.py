@@ -85,7 +85,7 @@ class Racks:
         self.spent += time.process_time() - began
 
     def submit(self) -> int:
-        """Admit one job; returns its GPUs. A single job is drawn so many times more often that both kinds ask for as much."""
+        """Admit one job; returns its GPUs. Seven jobs of a hundred are gangs, so that both kinds ask for as much."""
         gang = self.random.random() < 0.07
         size = self.random.choice(GANGS if gang else SINGLE)
         self.made += 1
