@@ -12,7 +12,9 @@ from headrace.contracts.facts import (
     PreemptionNoneV1,
     ReclaimOpenedV1,
 )
+from headrace.domain.model.job_states import JobState
 from headrace.domain.state.search_backoff import BACKOFF_MAX
+from headrace.simulate.world import World
 
 TURNS = (HoldPlacedV1, HoldLiftedV1)
 """Units are kept, and after a rest kept again, for as long as a job waits (R16)."""
@@ -35,3 +37,15 @@ def unrest(history: list[Any], since: int, also: tuple[type, ...] = ()) -> list[
         if not isinstance(fact, (*TURNS, *also))
         and not (isinstance(fact, SEARCHES) and any(0 <= stated.at - turn <= SETTLED_AFTER for turn in turns))
     ]
+
+
+def rested(scenario) -> World:
+    """The world when nothing more happens in it."""
+    world = World(scenario, judged=False)
+    for _ in world.run():
+        pass
+    return world
+
+
+def waiting(world):
+    return [job for job in world.state.jobs.values() if job.state is JobState.PENDING]

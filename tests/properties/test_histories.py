@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from headrace.allocator.decide import Allocator
 from headrace.contracts.facts import CheckpointRegisteredV1
 from headrace.contracts.facts.writers import ALLOCATOR, PREEMPTION
 from headrace.contracts.values.durations import HOUR
@@ -13,33 +12,11 @@ from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories
 from tests.properties.checked_histories import Checked, play
+from tests.properties.doubted_allocator import DoubtedAllocator
 from tests.properties.histories import QUIET_AT, scenarios
 from tests.properties.rest import GROWTH, unrest
 from tests.properties.unchanged import hold_unchanged
 from tests.unit.domain.snapshot import differences, snapshot
-
-
-class Doubted:
-    """An allocator whose every decision is decided again by one that remembers nothing, on a state folded from the records."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.trusted = world.deciders[ALLOCATOR]
-        self.ledger = FoldedLedger()
-        self.asked = 0
-        world.deciders[ALLOCATOR] = self
-
-    def decide(self, now: int):
-        self.asked += 1
-        for message in self.world.log.messages_after(self.ledger.sequence):
-            self.ledger.read(message)
-        decided = self.trusted.decide(now)
-        self.ledger.state.pass_time(now)
-        assert Allocator(self.ledger.state).decide(now) == decided
-        return decided
-
-    def next_wakeup(self) -> int | None:
-        return self.trusted.next_wakeup()
 
 
 @histories()
@@ -70,7 +47,7 @@ def test_the_same_history_gives_the_same_bytes_and_its_records_the_same_state(sc
 @given(scenarios())
 def test_a_decision_changes_nothing_and_depends_on_nothing_but_the_records(scenario) -> None:
     world = World(scenario, judged=False)
-    unchanged, doubted = hold_unchanged(world), Doubted(world)
+    unchanged, doubted = hold_unchanged(world), DoubtedAllocator(world)
 
     play(world)
 

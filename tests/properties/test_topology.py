@@ -23,14 +23,13 @@ from headrace.simulate.world import World
 from tests.properties.auditor import Auditor
 from tests.properties.campaign import histories
 from tests.properties.checked_histories import Checked, play
+from tests.properties.doubted_allocator import DoubtedAllocator
+from tests.properties.doubted_searches import ASKED_AT, check, doubt, ground
 from tests.properties.histories import QUIET_AT
 from tests.properties.in_racks import in_racks
 from tests.properties.oracle_watch import watch
 from tests.properties.reclaim_oracle import Oracle
-from tests.properties.rest import GROWTH, unrest
-from tests.properties.test_histories import Doubted
-from tests.properties.test_search import ASKED_AT, check, doubt, ground
-from tests.properties.test_waits import rested, waiting
+from tests.properties.rest import GROWTH, rested, unrest, waiting
 
 
 @histories()
@@ -49,7 +48,7 @@ def test_every_history_in_racks_keeps_the_promises_and_comes_to_rest(scenario) -
 @given(in_racks())
 def test_an_allocator_that_remembers_nothing_decides_alike_in_racks(scenario) -> None:
     world = World(scenario, judged=False)
-    doubted = Doubted(world)
+    doubted = DoubtedAllocator(world)
     play(world)
     assert doubted.asked
 

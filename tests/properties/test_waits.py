@@ -17,22 +17,10 @@ from headrace.domain.explain.wait_reasons import pools_of, wait_in
 from headrace.domain.model.job_states import JobState
 from headrace.domain.state.capacity import held_by
 from headrace.simulate.scenario import Submit
-from headrace.simulate.world import World
 from tests.properties.campaign import histories
 from tests.properties.histories import scenarios
+from tests.properties.rest import rested, waiting
 from tests.unit.domain.snapshot import differences, snapshot
-
-
-def rested(scenario) -> World:
-    """The world when nothing more happens in it."""
-    world = World(scenario, judged=False)
-    for _ in world.run():
-        pass
-    return world
-
-
-def waiting(world):
-    return [job for job in world.state.jobs.values() if job.state is JobState.PENDING]
 
 
 @histories()

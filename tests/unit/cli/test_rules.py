@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ PAGE = Path(__file__).parents[3] / "docs/rules.md"
 
 def test_every_rule_of_the_page_is_listed_in_its_order(headrace):
     ran = headrace("rules")
-    numbers = [f"R{number}" for number in range(1, PAGE.read_text("utf-8").count("\n### R") + 1)]
-    assert ran.code == 0
+    numbers = re.findall(r"^### (R\d+)", PAGE.read_text("utf-8"), re.MULTILINE)
+    assert (ran.code, numbers) == (0, sorted(set(numbers), key=lambda number: int(number[1:])))
     assert [line.split()[0] for line in ran.out.splitlines()[1:]] == numbers
 
 

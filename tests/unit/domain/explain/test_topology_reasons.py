@@ -8,8 +8,8 @@ from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.explain.explain import explain
 from headrace.domain.explain.topology_reasons import where_it_fails
 from headrace.domain.queueing.admissible import never_fits
+from tests.unit.domain.racks import racked, together
 from tests.unit.domain.site import place
-from tests.unit.domain.state.test_topology import racked, together
 
 
 def test_the_answer_names_the_domain_with_the_most_room():

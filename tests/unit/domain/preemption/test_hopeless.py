@@ -7,7 +7,7 @@ import pytest
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.domain.placement.placement_after_preemption import AccountShortage
 from headrace.domain.preemption.hopeless import is_hopeless
-from tests.unit.domain.preemption.test_victim_search import QUARTERS, context, lent
+from tests.unit.domain.preemption.lenders import QUARTERS, context, lent
 
 
 @pytest.mark.parametrize(

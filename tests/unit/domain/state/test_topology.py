@@ -8,25 +8,10 @@ from headrace.contracts.documents.model import Topology
 from headrace.domain.model.requests import make_request
 from headrace.domain.placement.placement import find_places, replicas_together_if_empty
 from headrace.domain.state.topology import searched_levels, stand_together, topology_of
-from tests.unit.domain.site import PROFILES, Site, gpus, place, policy, pool, profile
+from tests.unit.domain.racks import racked, together
+from tests.unit.domain.site import Site, gpus, place
 
-LEVELS = ("block", "rack")
-NODES = {"n1": ("b1", "r1"), "n2": ("b1", "r1"), "n3": ("b1", "r2"), "n4": ("b2", "r1"), "n5": ("b2", "r1"), "n6": ("b2", "r1")}
 DEV = ("default", "dev")
-
-
-def racked(*profiles: object, nodes: dict[str, tuple[str, str]] = NODES, devices: int = 2) -> Site:
-    """A hall of racks, and a policy that may use these profiles as well."""
-    links = tuple(type(policy().profiles[0])(name=one.name) for one in (*PROFILES, *profiles))
-    site = Site(policy(profiles=links), pools=(pool(topology=LEVELS),))
-    site.law(*profiles)
-    for name, (block, rack) in nodes.items():
-        site.node(name, devices, block=block, rack=rack)
-    return site
-
-
-def together(replicas: int, count: int = 2, **topology: str):
-    return profile("together", gpus(count), replicas=replicas, topology=Topology(**topology))
 
 
 def nodes_of(site: Site, queue: str = "dev/together") -> list[str] | None:

@@ -5,11 +5,7 @@ import pytest
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.domain.state.supply import capacity_of
 from headrace.governance.validation.supply import pools_reached
-
-NOT_YET = (
-    "it may be set when every service and node runs headrace 0.3.0 or newer, which a new installation knows a few seconds after its start; "
-    "`headrace status` says what it waits for; leave it out until then"
-)
+from tests.unit.governance.validation.sentences import NOT_YET
 
 
 @pytest.mark.parametrize(

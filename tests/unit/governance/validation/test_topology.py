@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts.facts.levels import PROVISIONING
-from tests.unit.governance.validation.test_supply import NOT_YET
+from tests.unit.governance.validation.sentences import NOT_YET
 
 WAY_OUT = "name one of its levels, or add this one there"
 POOLS = (
