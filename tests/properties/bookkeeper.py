@@ -46,7 +46,13 @@ class Job:
     labels: dict[str, str]
     attempt: int = 0
     waits_since: int | None = None
+    is_element: bool = False
     over: bool = False
+
+    @property
+    def waits_in_the_books(self) -> bool:
+        """Whether its wait is in the books before it ends; that of an element of an array is not until it was granted something once."""
+        return self.waits_since is not None and bool(self.attempt or not self.is_element)
 
     def names(self, fields: Sequence[str], lease: Lease | None) -> tuple[str, ...]:
         tenant, user, _ = self.key.split(".")
@@ -143,6 +149,7 @@ class Bookkeeper:
         self.sequence = 0
         self.level = 1
         self.jobs: dict[str, Job] = {}
+        self.arrays: dict[str, list[str]] = {}
         self.leases: dict[tuple[str, int, int], Lease] = {}
         self.waits: list[tuple[Job, int, int]] = []
         self.groups: dict[tuple[str, str], Json] = {}
@@ -226,11 +233,22 @@ class Bookkeeper:
     # What became of jobs.
 
     def _job_admitted(self, fact: Json, _record: Json, _number: int) -> None:
-        tenant, user, _ = fact["job"].split(".")
-        if fact["job"] in self.jobs:
+        key = fact["job"]
+        if key in self.jobs or key in self.arrays:
             return
-        self.jobs[fact["job"]] = Job(
-            fact["job"],
+        if "array" not in fact:
+            self._admit(key, fact)
+            return
+        array = fact["array"]
+        indices = range(array["first"], array["last"] + 1, array.get("step", 1))
+        self.arrays[key] = [f"{key}-{index:06}" for index in indices]
+        for name in self.arrays[key]:
+            self._admit(name, fact)
+
+    def _admit(self, name: str, fact: Json) -> None:
+        tenant, user, _ = name.split(".")
+        self.jobs[name] = Job(
+            name,
             fact["policy"],
             self.group_of[tenant, fact["policy"]],
             fact["profile"],
@@ -239,7 +257,14 @@ class Bookkeeper:
             fact.get("preemptible", True),
             fact.get("labels", {}),
             waits_since=self.now,
+            is_element="array" in fact,
         )
+
+    def _never_granted(self, fact: Json) -> list[Job]:
+        """Elements of an array that a fact is about and that were never granted anything."""
+        ranges = fact.get("elements", [[0, 999_999]])
+        named = (self.jobs[key] for key in self.arrays[fact["job"]] if any(a <= int(key[-6:]) <= b for a, b in ranges))
+        return [job for job in named if not job.over and not job.attempt]
 
     def _is_service_account(self, tenant: str, user: str) -> bool:
         groups = (group for (owner, _), group in self.groups.items() if owner == tenant)
@@ -364,6 +389,10 @@ class Bookkeeper:
             job.waits_since = self.now
 
     def _job_ended(self, fact: Json, _record: Json, _number: int) -> None:
+        if fact["job"] in self.arrays:
+            for element in self._never_granted(fact):
+                self._over(element)
+            return
         job = self.jobs[fact["job"]]
         if job.over or any(lease.ended is None for lease in self._attempt({"job": job.key, "attempt": job.attempt})):
             return
@@ -371,7 +400,10 @@ class Bookkeeper:
             self._settle(fact)
         self._over(job)
 
-    def _job_dismissed(self, fact: Json, _record: Json, _number: int) -> None:
+    def _job_dismissed(self, fact: Json, record: Json, number: int) -> None:
+        if fact["job"] in self.arrays:
+            self._job_ended(fact, record, number)
+            return
         job = self.jobs[fact["job"]]
         if job.waits_since is not None:
             self._over(job)
@@ -556,7 +588,7 @@ class Bookkeeper:
         return {moment for moment in moments if bounds[0] <= moment <= bounds[-1]}
 
     def _all_waits(self) -> list[tuple[Job, int, int]]:
-        still = [(job, job.waits_since, self.until) for job in self.jobs.values() if job.waits_since is not None]
+        still = [(job, job.waits_since, self.until) for job in self.jobs.values() if job.waits_in_the_books]
         return [*self.waits, *still]
 
     def _piece(self, found: Any, period: int, ends: int, moment: int, span: int, fields: Sequence[str]) -> None:

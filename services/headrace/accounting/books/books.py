@@ -42,7 +42,7 @@ from headrace.contracts.facts.records import Record, digest
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.fold.ledger import StoredMessage
 from headrace.domain.model.job_states import FINAL, JobState
-from headrace.domain.model.jobs import JobRecord
+from headrace.domain.model.jobs import ArrayState, JobRecord
 from headrace.domain.state.state import State
 
 MEMORY = 10 * SECOND
@@ -183,19 +183,29 @@ class Books:
         return True
 
     def _left_unserved(self, fact: Any, record: Record, number: int) -> None:
-        """Note the end of a job that has been granted nothing since it last became pending."""
+        """Note the end of a job that has been granted nothing since it last became pending, or of elements of an array."""
         self._job_changed(fact, record, number)
         job = self._state.jobs.get(fact.job)
-        unstarted = job is not None and job.is_new_element
-        if job is not None and job.state in FINAL and self._wait_ends(job, job.ended_at, is_unnoted=unstarted):
-            self._changes.unserved.append(UnservedRow(job.key, job.pending_since, job.ended_at))
+        if job is not None and not job.is_new_element:
+            self._note_unserved(job)
         whole = self._state.arrays.get(fact.job) if job is None else job.array
         if whole is not None:
-            for part in self._arrays.news(whole.job.key):
-                self._changes.array_parts += part.rows
-                self._sums.waited(self._account(part.job), part.total, part.job.pending_since, part.at)
-            if whole.job.ended_at:
-                self._changed_jobs[whole.job.key] = whole.job
+            self._elements_left(whole)
+
+    def _note_unserved(self, job: JobRecord) -> None:
+        if job.state in FINAL and self._wait_ends(job, job.ended_at, is_unnoted=job.is_new_element):
+            self._changes.unserved.append(UnservedRow(job.key, job.pending_since, job.ended_at))
+
+    def _elements_left(self, whole: ArrayState) -> None:
+        """Note elements that were granted nothing and ended by this record: those with a record of their own, and all others as ranges."""
+        for part in self._arrays.news(whole.job.key):
+            self._changes.array_parts += part.rows
+            self._sums.waited(self._account(part.job), part.total, part.job.pending_since, part.at)
+        for element in self._arrays.ended_by_name(whole):
+            self._note_unserved(element)
+            self._changed_jobs[element.key] = element
+        if whole.job.ended_at:
+            self._changed_jobs[whole.job.key] = whole.job
 
     def _job_rejected(self, fact: f.JobRejectedV1, _record: Record, number: int) -> None:
         if fact.job not in self._state.jobs:
