@@ -83,7 +83,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 def test_connections_that_ask_nothing_keep_others_out_only_until_they_are_ended(served: Gateway) -> None:
     with contextlib.ExitStack() as stack:
         idle = [stack.enter_context(socket.create_connection(("127.0.0.1", served.port), PATIENCE)) for _ in range(OPEN)]
-        assert served.status() == 0
+        served.until(0)  # its threads take connections in any order
         for one in idle:
             with contextlib.suppress(ConnectionResetError):
                 assert one.recv(1) == b""

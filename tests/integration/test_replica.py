@@ -9,7 +9,7 @@ from headrace.archive.nats_blocks import StreamBlock, read
 from headrace.bus.log import StoredMessage
 from tests.integration.machine import HEADRACE, Machine
 from tests.patience import PATIENCE
-from tests.unit.supervisor.disks import SAID
+from tests.unit.supervisor.disks import FULL_DISK
 
 LEDGER = Path("jetstream") / "CORE" / "streams" / "LEDGER" / "msgs"
 
@@ -37,7 +37,7 @@ def test_a_server_whose_copy_is_not_that_of_the_others_copies_anew_and_the_syste
     place.done("down")
     leave_out(second, 6)
     with log.open("ab") as output:
-        output.write(SAID)
+        output.write(FULL_DISK)
     assert [one.sequence for one, other in zip(records(second), records(first), strict=True) if one != other] == [6]
 
     place.up("--nats-servers", "3")
