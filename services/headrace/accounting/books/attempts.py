@@ -19,6 +19,18 @@ def fact_time(lease: LeaseRow, at: int, now: int) -> int:
     return lease.heard_at
 
 
+def begin(fact: f.LeaseGrantedV1, waiting_since: int, now: int) -> AttemptRow:
+    """The attempt that the first of its leases begins."""
+    return AttemptRow(
+        job=fact.job,
+        attempt=fact.attempt,
+        pool=fact.pool,
+        waiting_since=waiting_since,
+        granted_at=now,
+        resume_from=plain(fact.resume_from),
+    )
+
+
 def start(attempt: AttemptRow, lease: LeaseRow, at: int, now: int) -> None:
     """Note that a replica's process runs; a gang runs when all do (R35)."""
     if lease.started_at is not None:

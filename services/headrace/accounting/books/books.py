@@ -7,7 +7,6 @@ that are not settled (for the nodes' own times, R37) and one meter for each poli
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 from typing import Any, ClassVar
 
 from headrace.accounting.books import attempts
@@ -20,8 +19,6 @@ from headrace.accounting.books.reserved_idle import ReservedIdle
 from headrace.accounting.books.rollups import RollupAccount, Rollups
 from headrace.accounting.books.row_mapping import about, account_of, job_row, new_lease, rejected_row, service_accounts
 from headrace.accounting.books.rows import (
-    ATTEMPT_COLUMNS,
-    LEASE_COLUMNS,
     NOWHERE,
     PLACES,
     AttemptRow,
@@ -33,6 +30,8 @@ from headrace.accounting.books.rows import (
     RowChanges,
     StoredBooks,
     UnservedRow,
+    attempt_columns,
+    lease_columns,
     plain,
 )
 from headrace.accounting.books.supply import CHANGES_SUPPLY, Supply
@@ -47,9 +46,6 @@ from headrace.domain.state.state import State
 
 MEMORY = 10 * SECOND
 """How far back the meters remember, in log time; a release that becomes known later than that is looked up in the database."""
-
-_attempt_row = attrgetter(*ATTEMPT_COLUMNS)
-_lease_row = attrgetter(*LEASE_COLUMNS)
 
 
 class Books:
@@ -140,8 +136,8 @@ class Books:
         for job in self._changed_jobs.values():
             if job.state in FINAL:
                 self._accounts.pop(job.key, None)
-        changes.attempts = [_attempt_row(attempt) for attempt in self._changed_attempts.values()]
-        changes.leases = [_lease_row(lease) for lease in self._changed_leases.values()]
+        changes.attempts = [attempt_columns(attempt) for attempt in self._changed_attempts.values()]
+        changes.leases = [lease_columns(lease) for lease in self._changed_leases.values()]
         changes.nodes = self._supply.take_nodes()
         self._changed_jobs.clear()
         self._changed_attempts.clear()
@@ -243,14 +239,7 @@ class Books:
         service_account = self._is_service_account(job)
         if attempt is None:
             self._wait_ends(job, record.now, is_unnoted=job.array is not None and fact.attempt == 1)
-            attempt = self._attempts[key] = AttemptRow(
-                job=fact.job,
-                attempt=fact.attempt,
-                pool=fact.pool,
-                waiting_since=job.pending_since,
-                granted_at=record.now,
-                resume_from=plain(fact.resume_from),
-            )
+            attempt = self._attempts[key] = attempts.begin(fact, job.pending_since, record.now)
         lease = attempt.leases[fact.rank] = new_lease(job, fact, number, record.now, service_account=service_account)
         self._changed_attempts[key] = attempt
         self._changed_leases[number] = lease

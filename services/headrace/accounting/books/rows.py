@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from headrace.accounting.books.meter import LeaseUse, Reservation, UseKey, order_of
@@ -339,6 +340,7 @@ class StoredBooks(NamedTuple):
 
 LEASE_COLUMNS = tuple(name for name in LeaseRow.__dataclass_fields__)
 ATTEMPT_COLUMNS = tuple(name for name in AttemptRow.__dataclass_fields__ if name != "leases")
+lease_columns, attempt_columns = attrgetter(*LEASE_COLUMNS), attrgetter(*ATTEMPT_COLUMNS)
 
 
 def plain(text: str) -> str:
