@@ -52,6 +52,10 @@ async def test_an_array_runs_with_its_indices_and_is_cancelled_in_part(place: Ma
     place.done("submit", *WHOSE, "--name", "long", "--array", "0-99%1", "--", "sleep", "600")
     place.until(lambda: '"running": 1' in place.done("job", "long", "--user", "alice", "--json"))
     assert "AT_ARRAY_LIMIT" in place.done("why", "long:7", "--user", "alice")
+    for command in ("cancel", "requeue"):
+        refused = place.run(command, "--user", "alice", "long:100-200")
+        why = "elements: the array has no element 100-200; its indices are 0-99"
+        assert (refused.returncode, refused.stderr) == (1, f"headrace: {why}\n")
     place.done("cancel", "--user", "alice", "long:50-99")
     place.until(lambda: '"cancelled": 50' in place.done("job", "long", "--user", "alice", "--json"))
     place.done("cancel", "--user", "alice", "long")
@@ -67,4 +71,5 @@ async def test_an_array_runs_with_its_indices_and_is_cancelled_in_part(place: Ma
     change = place.data.parent / "change.yaml"
     change.write_text("submit: [{name: more, queue: rnd/one, array: 0-3, user: alice, duration: 10s}]")
     place.done("submit", *WHOSE, "--name", "rest", "--array", "0-9%1", "--", "sleep", "600")
+    place.done("submit", *WHOSE, "--after", "rest:3", "--", "true")  # without `:ok`: the same job on both sides of the API
     assert "Each as it is -> with" in place.done("whatif", "-f", str(change))

@@ -6,6 +6,8 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.messages.queries import ForceRequest
+from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.arrays import ArrayRange
 from headrace.governance.force_preempt import forcing
 
 ADMIN = "default.admin"
@@ -51,3 +53,14 @@ def test_without_force_or_a_reason_or_a_job_that_runs_nothing_is_taken(hall):
         f"{waiting} is pending; only what runs can be taken from",
         "no job nobody runs here; `headrace jobs --state running` lists them",
     ]
+
+
+def test_of_an_array_an_element_has_to_be_named(hall):
+    array = "default.ann.01kdvdna000000000000000001"
+    spec = ArrayRange(first=3, last=9)
+    admitted = f.JobAdmittedV1(job=array, policy="q", profile="one", request={GPU: GPU_UNITS}, array=spec)
+    hall.append_facts(admitted, by="admission")
+    why = f"job: {array} is an array, and elements are taken one by one: name an element, such as {array}-000003"
+    for name in (array, array.rpartition(".")[2]):
+        decision = decided(hall, name)
+        assert (decision.code, decision.error, decision.facts) == ("INVALID", why, ())

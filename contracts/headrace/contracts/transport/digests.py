@@ -21,7 +21,14 @@ def text_digest(text: str) -> str:
 
 def submission_digest(policy: str, profile: str, submission: JobSubmission) -> str:
     """16 hexadecimal digits over the queue and the content of a job as submitted."""
-    content = tuple(getattr(submission, name) for name in submission.__struct_fields__ if name not in _NO_CONTENT)
+    content = tuple(_content(submission, name) for name in submission.__struct_fields__ if name not in _NO_CONTENT)
     if not submission.array:
         content = content[:-1]  # as before there were arrays
     return blake2b(encode((policy, profile, *content)), digest_size=8).hexdigest()
+
+
+def _content(submission: JobSubmission, name: str) -> object:
+    """A field as it is digested: a dependency always with its `when`, because a default is encoded or not by how it was written."""
+    if name == "after":
+        return [{"job": one.job, "when": one.when} for one in submission.after]
+    return getattr(submission, name)

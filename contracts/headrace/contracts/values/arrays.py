@@ -144,7 +144,7 @@ def without(ranges: Ranges, others: Ranges) -> Ranges:
     return merged(left)
 
 
-def format_array(array: ArrayRange) -> str:
-    """An array as people write it: `0-499:2%8`."""
+def format_array(array: ArrayRange, *, bound: bool = True) -> str:
+    """An array as people write it: `0-499:2%8`; without its `bound` its indices alone."""
     step = f":{array.step}" if array.step > 1 else ""
-    return f"{array.first}-{array.last}{step}" + (f"%{array.at_once}" if array.at_once else "")
+    return f"{array.first}-{array.last}{step}" + (f"%{array.at_once}" if array.at_once and bound else "")

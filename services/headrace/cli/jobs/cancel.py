@@ -74,7 +74,12 @@ async def _cancel_named(hr: Client, args: argparse.Namespace) -> int:
     for view in found.values():
         print(f"{view.id} will end")
     for view, part in parts:
-        await hr.cancel(view.job, args.reason, elements=part)
+        try:
+            await hr.cancel(view.job, args.reason, elements=part)
+        except Refused as refusal:
+            refused = 1
+            print(f"headrace: {refusal}", file=sys.stderr)
+            continue
         print(f"{view.id}:{part} will end")
     return refused
 

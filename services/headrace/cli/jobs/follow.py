@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from headrace.cli.arguments import Failed
 from headrace.client import Client, Refused, Unreachable
 from headrace.contracts.messages.queries import FINAL, JobView
+from headrace.contracts.values.arrays import parse_array
 
 POLL_EVERY = 0.3
 KNOWN_WITHIN = 2.0
@@ -33,6 +35,7 @@ async def _next_attempt(hr: Client, name: str, after: int) -> int:
     shown = ""
     while True:
         view = await known(hr, name)
+        _refuse_array(view)
         later = [attempt.attempt for attempt in view.attempts if attempt.attempt > after]
         if later:
             return later[0] if after else later[-1]
@@ -42,6 +45,14 @@ async def _next_attempt(hr: Client, name: str, after: int) -> int:
             shown = view.reason
             print(f"-- waits: {view.reason}: {view.message} --", file=sys.stderr)
         await _pause()
+
+
+def _refuse_array(view: JobView) -> None:
+    """Raises Failed for a whole array, which has no output of its own."""
+    if view.array:
+        one = f"{view.id}:{parse_array(view.array).first}"
+        why = f"{view.id} is an array, and -f follows one job: name an element, such as {one}"
+        raise Failed(f"{why}; `headrace jobs --array {view.id}` lists them")
 
 
 async def print_attempt(hr: Client, name: str, number: int, rank: int, *, following: bool = False) -> None:

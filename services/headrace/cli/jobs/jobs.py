@@ -102,7 +102,10 @@ def _add_jobs(nouns: Nouns) -> None:
         "--since", type=moment, default=0, metavar="TIME", help="only those submitted since then: 24h for a day ago, or a time"
     )
     parser.add_argument(
-        "--array", default="", metavar="JOB", help="the elements of this array that have started or ended, instead of jobs"
+        "--array",
+        default="",
+        metavar="JOB",
+        help="the elements of this array that have started or ended, and the next one, instead of jobs",
     )
     parser.add_argument("--limit", type=positive, default=100, metavar="N", help="maximum number of jobs (default: 100)")
     parser.add_argument(
@@ -322,7 +325,8 @@ async def _requeue(hr: Client, name: str, reason: str) -> str:
     if view.state == "pending":
         raise Failed(f"{view.id} is pending already")
     await hr.requeue(view.job, reason, **({"elements": part} if part else {}))
-    return f"{view.id}{part and ':'}{part} is stopped, with time to save its work, and put back into the queue"
+    what = f"what runs of {view.id}{part and ':'}{part}" if view.array else view.id
+    return f"{what} is stopped, with time to save its work, and put back into the queue"
 
 
 def logs(args: argparse.Namespace) -> int | Coroutine[Any, Any, int]:

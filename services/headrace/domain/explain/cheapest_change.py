@@ -50,7 +50,7 @@ NODES_TRIED = 20
 FRACTIONS = tuple(GPU_UNITS * part // 20 for part in (15, 10, 5, 4, 2, 1))
 """Parts of a GPU that are tried, from 3/4 down to 1/20."""
 
-_ONLY_TIME_HELPS = frozenset({WaitReason.DEPENDENCY, WaitReason.WAITING_FOR_PREEMPTION})
+_ONLY_TIME_HELPS = frozenset({WaitReason.DEPENDENCY, WaitReason.AT_ARRAY_LIMIT, WaitReason.WAITING_FOR_PREEMPTION})
 
 
 def cheapest_change(

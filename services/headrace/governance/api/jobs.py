@@ -15,7 +15,7 @@ from headrace.contracts.messages.queries import Answer, ForceRequest, JobRequest
 from headrace.contracts.messages.submissions import CANCELS_MAX, CancelManyRequest, CancelRequest, RequeueRequest
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import decode, encode
-from headrace.contracts.values.arrays import ArrayError, parse_part
+from headrace.contracts.values.arrays import ArrayError, format_array, parse_part
 from headrace.contracts.values.ids import split_job_key
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.governance.api import filters, names, paging
@@ -302,12 +302,17 @@ async def _request_change(
 
 
 def _check_part(elements: str, job: JobRecord | Rejected) -> None:
-    if isinstance(job, Rejected) or not shown_states.is_whole_array(job):
+    if isinstance(job, Rejected) or job.array is None or not shown_states.is_whole_array(job):
         raise invalid("elements", "this is not an array; leave it out")
     try:
-        parse_part(elements)
+        part = parse_part(elements)
     except ArrayError as error:
         raise invalid("elements", str(error)) from None
+    if not job.array.range.numbers(part):
+        raise invalid(
+            "elements",
+            f"the array has no element {elements[:40]}; its indices are {format_array(job.array.range, bound=False)}",
+        )
 
 
 def spoken(subject_of: Callable[[str], str], tenant: str, owner: str, call: CallContext) -> tuple[str, str]:

@@ -313,6 +313,23 @@ def test_logs_of_an_array_are_those_of_its_elements_that_have_started(headrace):
     assert (ran.out, ran.err) == ("out\nout\n", f"-- {ID}-000000 --\n-- {ID}-000001 --\n")
 
 
+def test_the_output_of_a_whole_array_is_not_followed(headrace):
+    ran = headrace(f"logs -f {ID}", judged=ARRAY)
+    why = f"{ID} is an array, and -f follows one job: name an element, such as {ID}:0"
+    assert (ran.code, ran.out, ran.err) == (1, "", f"headrace: {why}; `headrace jobs --array {ID}` lists them\n")
+
+
+def test_a_part_that_is_refused_does_not_keep_other_parts_from_their_end(headrace):
+    refusal = Refused("INVALID", "elements: the array has no element 99; its indices are 0-9")
+    ran = headrace(f"cancel {ID}:99 {ID}:1", judged=ARRAY, cancel_many=None, cancel=[refusal, None])
+    assert (ran.code, ran.out, ran.err) == (1, f"{ID}:1 will end\n", f"headrace: {refusal}\n")
+
+
+def test_of_a_part_that_is_requeued_only_what_runs_is_said_to_stop(headrace):
+    ran = headrace(f"requeue {ID}:1-3", judged=ARRAY, requeue=None)
+    assert ran.out == f"what runs of {ID}:1-3 is stopped, with time to save its work, and put back into the queue\n"
+
+
 def test_a_malformed_array_and_one_with_a_count_are_refused(headrace):
     assert "is not an array; write 0-499" in headrace("submit --queue a/b --array 5x -- true").err
     assert "--array and --count: say one of them" in headrace("submit --queue a/b --array 0-5 --count 2 -- true").err

@@ -8,7 +8,9 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Group, PerUser, PolicyProfile
 from headrace.contracts.messages.explanation import ChangeView
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.arrays import ArrayRange
 from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.cheapest_change import cheapest_change
 from headrace.domain.explain.forecast import expected_start
 from headrace.domain.explain.wait_reasons import pools_of, wait_of
@@ -181,3 +183,15 @@ def test_where_nothing_helps_no_way_out_is_named():
     site.node(count=1)
     site.run("x", place("n1", 0), queue="theirs/one", tenant="rival", user="eve")
     assert cheapest(site, site.admit("b")) is None
+
+
+def test_nothing_helps_the_next_element_of_an_array_whose_bound_is_reached_but_time():
+    site = Site()
+    site.node(count=4)
+    key = "default.ann.01kdvdna000000000000000001"
+    spec = ArrayRange(first=0, last=9, at_once=1)
+    site.append_facts(f.JobAdmittedV1(job=key, policy="dev", profile="one", request=gpus(1), array=spec), by="admission")
+    site.grant(site.state.jobs[f"{key}-000000"], place("n1", 0))
+    job = site.state.jobs[f"{key}-000001"]
+    assert wait_of(site.state, job, site.now).reason is WaitReason.AT_ARRAY_LIMIT
+    assert cheapest(site, job) is None
