@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from headrace.domain.state.trial import Trial
 
 
-def leave_line(state: State, trial: Trial, group: JobGroup, job: JobRecord) -> None:
+def _leave_line(state: State, trial: Trial, group: JobGroup, job: JobRecord) -> None:
     """A job leaves the line on trial."""
     group.leave(job)
     state.pending.mark(group)
-    trial.note(partial(_join, state, group, job))
+    trial.note(partial(join_line, state, group, job))
 
 
-def _join(state: State, group: JobGroup, job: JobRecord) -> None:
+def join_line(state: State, group: JobGroup, job: JobRecord) -> None:
+    """A job is back in the line."""
     group.join(job)
     state.pending.mark(group)
 
@@ -55,7 +56,7 @@ class ArrayLines:
         if most and array.busy + granted >= most:
             for other in (front, *array.elements.values()):
                 if other is not None and other is not job and (there := self._state.pending.group_of(other)) is not None:
-                    leave_line(self._state, self._trial, there, other)
+                    _leave_line(self._state, self._trial, there, other)
             return
         if job is not front:
             return
@@ -64,7 +65,7 @@ class ArrayLines:
             return
         following = array.element(number)
         self._fronts[key] = following, _after(array, number)
-        _join(self._state, group, following)
+        join_line(self._state, group, following)
         self._trial.note(partial(_withdraw, self._state, group, following))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.allocator.array_lines import ArrayLines, leave_line
+from headrace.allocator.array_lines import ArrayLines, join_line
 from headrace.allocator.backfill_reservations import lapsed
 from headrace.allocator.feasibility_cache import FeasibilityCache
 from headrace.allocator.hold_placement import HoldPlacement
@@ -61,7 +61,9 @@ class _Round:
         self.index = index
         self.now = now
         self.skip = skip
-        self.passed_over = {key for key in skip if key in state.jobs and state.jobs[key].state is JobState.PENDING}
+        self.passed_over: AbstractSet[str] = frozenset()
+        if skip:
+            self.passed_over = {key for key in skip if key in state.jobs and state.jobs[key].state is JobState.PENDING}
         self.record = record
         self.is_full = False
         self.facts: list[AnyFact] = []
@@ -69,7 +71,7 @@ class _Round:
         self.moving = Relocation(state, now, skip if state.terms.amended else state.suspended.keys())
         self._unbounded = index.unbounded
         self._trial = trial
-        self._arrays = ArrayLines(state, trial)
+        self._arrays: ArrayLines | None = None
         self._tried = 0
         self._feasibility = FeasibilityCache(state, index, now)
         trial.note(self._feasibility.leave)
@@ -247,8 +249,12 @@ class _Round:
         return find_places(self.state, job, pool)
 
     def _leave_line(self, group: JobGroup, job: JobRecord) -> None:
-        leave_line(self.state, self._trial, group, job)
+        group.leave(job)
+        self.state.pending.mark(group)
+        self._trial.note(partial(join_line, self.state, group, job))
         if job.array is not None:
+            if self._arrays is None:
+                self._arrays = ArrayLines(self.state, self._trial)
             self._arrays.granted(job.array, group, job)
 
     def _hold(self, job: JobRecord, pool: PoolState, places: tuple[Place, ...], *, inside: bool, rule: str) -> bool:

@@ -206,8 +206,8 @@ def _requeued(job: JobRecord, cause: str, now: int) -> f.JobRequeuedV1:
 
 
 def _ended(job: JobRecord, final: str, cause: str, exit_code: int | None) -> f.JobEndedV1:
-    array = job.array if job.array is not None and job.array.job is job else None
-    elements = () if array is None else array.range.indices(array.range.numbers(()))
+    array = job.array
+    elements = () if array is None or array.job is not job else array.range.indices(array.range.numbers(()))
     return f.JobEndedV1(job=job.key, attempt=job.attempt, state=final, cause=cause, exit_code=exit_code, elements=elements)
 
 

@@ -72,9 +72,12 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         digest=fact.digest,
         trace=fact.trace,
     )
-    array, count = (None, 1) if fact.array is None else (arrays.admit(state, job, fact.array), fact.array.count)
-    if array is None:
+    array: ArrayState | None = None
+    count = 1
+    if fact.array is None:
         state.jobs[fact.job] = job
+    else:
+        array, count = arrays.admit(state, job, fact.array), fact.array.count
     used_ids.note(state, fact.job)
     if job.profile not in policy.profiles:
         open_scopes(state, policy, job.profile)

@@ -95,13 +95,11 @@ def _find_all(
 def _find_place(
     state: State, pool: PoolState, request: Request, rank: int, owners: Sequence[str], among: Sequence[str] | None = None
 ) -> Place | None:
-    index, asked = pool.index, request.shape
-    name = index.find(asked, owners) if among is None else index.find_among(asked, owners, among)
+    index, shape = pool.index, request.shape
+    name = index.find(shape, owners) if among is None else index.find_among(shape, owners, among)
     if name is None:
         return None
-    node = state.nodes[name]
-    shape = request.shape
-    devices = pick_now(pool, node, request, pool.index.device(name, shape) if shape.fraction else 0)
+    devices = pick_now(pool, state.nodes[name], request, index.device(name, shape) if shape.fraction else 0)
     if devices is None:
         raise AssertionError(f"the index says that {request.shape} fits on {name}, the devices do not")
     return Place(node=name, devices=devices, amounts=request.lease_amounts(rank))

@@ -50,9 +50,20 @@ def take_for_trial(state: State, job: JobRecord, pool: PoolState, place: HeldDev
 
 
 def _occupy(state: State, node: NodeState, job: JobRecord, place: HeldDevices, sign: int) -> None:
-    """Count the place as taken on its node, or as free again."""
-    amounts = place.amounts
-    _take_units(node, place.devices, sign)
+    """Count the place as taken on its node, or as free again. One function with its loop: it runs three times for each grant."""
+    amounts, by_name = place.amounts, node.by_name
+    if not by_name:
+        by_name = node.by_name = {device.name: device for device in node.devices}
+    for share in place.devices:
+        device = by_name.get(share.device)
+        if device is None:
+            continue
+        if share.mig:
+            device.cut(share, sign)
+            continue
+        free = device.free = device.free - sign * share.units
+        if not 0 <= free <= GPU_UNITS:
+            raise AssertionError(f"{node.name}/{device.name} would have {free} units free")
     node.cpu_free -= sign * amounts.get(CPU, 0)
     node.memory_free -= sign * amounts.get(MEMORY, 0)
     if node.pool:
@@ -116,7 +127,9 @@ def _charge(state: State, job: JobRecord, pool: PoolState, place: HeldDevices, s
         add((job.policy.users[job.user].use,), charged, sign)
     if not job.preemptible and job.time_limit is None:
         add((pool.lasting,), charged, sign)
-    _mark(state, job)
+    changes = state.pending.changes  # as `_mark` does, without a call
+    if changes is not None:
+        changes.policies[job.policy] = None
 
 
 def count_overdue(state: State, pool: PoolState, lease: LeaseState, sign: int) -> None:
@@ -266,19 +279,3 @@ def keep(state: State, places: Iterable[Place], sign: int) -> None:
         node.memory_nominated += sign * place.amounts.get(MEMORY, 0)
         if node.pool:
             state.pools[node.pool].index.touch(node)
-
-
-def _take_units(node: NodeState, devices: tuple[DeviceShare, ...], sign: int) -> None:
-    if not node.by_name:
-        node.by_name = {device.name: device for device in node.devices}
-    by_name = node.by_name
-    for share in devices:
-        device = by_name.get(share.device)
-        if device is None:
-            continue
-        if share.mig:
-            device.cut(share, sign)
-            continue
-        free = device.free = device.free - sign * share.units
-        if not 0 <= free <= GPU_UNITS:
-            raise AssertionError(f"{node.name}/{device.name} would have {free} units free")
