@@ -27,7 +27,7 @@ from tests.properties.doubted_allocator import DoubtedAllocator
 from tests.properties.doubted_searches import ASKED_AT, check, doubt, ground
 from tests.properties.histories import QUIET_AT
 from tests.properties.in_racks import in_racks
-from tests.properties.oracle_watch import watch
+from tests.properties.oracle_watch import compiled, watch
 from tests.properties.reclaim_oracle import Oracle
 from tests.properties.rest import GROWTH, rested, unrest, waiting
 
@@ -115,6 +115,7 @@ def test_a_gang_goes_into_the_narrowest_domain_with_room_and_there_into_the_full
     play(Placed(scenario, judged=False))
 
 
+@compiled
 @histories(one_in=2)
 @given(in_racks())
 def test_every_round_in_racks_grants_what_a_look_at_everything_would(scenario) -> None:
