@@ -323,7 +323,10 @@ def run(args: argparse.Namespace) -> NoReturn:
 
 
 def _login(installation: Installation, name: str, data: Path) -> Mapping[str, str]:
-    """Login of the node at the installation on this machine; a new one is made and the NATS servers reload."""
+    """Login of the node at the installation on this machine; a new one is made and the NATS servers reload.
+
+    NATS server 2.12 cannot reload the users that bypass its auth callout, so the user is told what makes it read the new one.
+    """
     from headrace.bus.variables import PASSWORD, URL, USER  # noqa: PLC0415 - as in `run`
     from headrace.supervisor.errors import InstallationError  # noqa: PLC0415
     from headrace.supervisor.processes import process_specs  # noqa: PLC0415
@@ -345,4 +348,9 @@ def _login(installation: Installation, name: str, data: Path) -> Mapping[str, st
         installation.write_nats_config(settings.client_ports, settings.route_ports)
         for server in servers:
             os.kill(server, signal.SIGHUP)
+        restarts = " and ".join(f"`headrace restart {place.name}`" for place in installation.servers())
+        print(
+            f"headrace: {name} has a new login; if NATS refuses it, {restarts} makes it known, while jobs run on",
+            file=sys.stderr,
+        )
     return process_specs.login_environment(running.url, login, data)
