@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -130,6 +131,11 @@ class Machine:
             except psutil.Error:
                 continue
         return found
+
+    def kill(self) -> None:
+        """Kill the supervisor, and all with it. A node that is stopped in order states that, and at times too late for the archive."""
+        os.kill(json.loads((self.data / "running.json").read_text())["pid"], signal.SIGKILL)
+        self.until(lambda: self.processes() == [])
 
     def end(self) -> None:
         self.run("down", "--now")

@@ -31,7 +31,7 @@ def made() -> Iterator[Begun]:
         place.done("apply", "-f", place.documents)
         job = place.submit("exit 0", "--wait")
         place.until_archived()
-        place.done("down", "--now")
+        place.kill()
         yield Begun(place, job, copy(place.data, place.data.with_name("copy")))
 
 

@@ -84,7 +84,7 @@ def test_a_damaged_stream_is_made_whole_and_the_system_goes_on(place: Machine) -
     for _ in range(2):
         place.submit("exit 0", "--wait")
     place.until_archived()
-    place.done("down", "--now")
+    place.kill()
     installation = Installation(place.data)
     whole = json.loads(place.done("repair", "--json"))
     assert whole["troubles"] == []
