@@ -106,13 +106,13 @@ async def test_pods_run_and_end_by_grants_of_a_whole_installation_and_outlive_th
         process = bridge(api, tokens, fake.url)
         try:
             cluster.create("pods", body("short", "1"))
-            cluster.create("pods", body("long", "2"))
 
             def of(name: str) -> dict:
                 return cluster.get("pods", "science", name)
 
             await until(lambda: of("short")["status"]["phase"] == "Succeeded", tokens)
             await until(lambda: FINALIZER not in of("short")["metadata"].get("finalizers", ()), tokens)
+            cluster.create("pods", body("long", "2"))
             await until(lambda: of("long")["status"]["phase"] == "Running", tokens)
             process.kill()
             process.wait()
