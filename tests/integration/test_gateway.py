@@ -81,7 +81,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 def fill(served: Gateway, stack: contextlib.ExitStack) -> list[socket.socket]:
-    """More connections than it takes, none of which asks anything. They are made again if it was stopped for so long that it ended them."""
+    """More connections than it takes, all without a request. They are made again if it stood still so long that it ended them."""
     deadline = time.monotonic() + PATIENCE
     while True:
         idle = [stack.enter_context(socket.create_connection(("127.0.0.1", served.port), PATIENCE)) for _ in range(OPEN)]
