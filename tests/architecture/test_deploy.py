@@ -216,12 +216,14 @@ def test_a_template_asks_for_values_that_there_are_and_runs_what_there_is(templa
             check_command(words)
 
 
-def test_the_image_has_what_is_installed_and_nothing_else():
+def test_the_image_has_what_is_installed_and_what_the_wheel_is_built_from_and_nothing_else():
     lines = Path(ROOT, ".dockerignore").read_text("utf-8").split()
     copied = re.findall(r"^COPY (\S+) \S+$", (DEPLOY / "Dockerfile").read_text("utf-8"), flags=re.MULTILINE)
     assert lines[0] == "*"
     assert [f"!{name}" for name in copied] == [line for line in lines if line.startswith("!")]
     assert all(Path(ROOT, name).exists() for name in copied)
+    page = re.findall(r'^RULES = "(.+)"$', Path(ROOT, "hatch_build.py").read_text("utf-8"), flags=re.MULTILINE)
+    assert page == [name for name in copied if name.startswith("docs/")]
 
 
 def test_every_file_that_the_page_for_operators_names_is_there():

@@ -22,7 +22,10 @@ WITHIN = 2_400
 """Seconds that the longest step, building an image, may take."""
 SHARED = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pip.conf")
 """Files of this machine, without which packages may not be found while an image is built."""
-SOURCES = ("Dockerfile", "pyproject.toml", "requirements.lock", "hatch_build.py", "contracts", "services", "node-executor")
+SOURCES = (
+    *("pyproject.toml", "requirements.lock", "hatch_build.py", "docs/rules.md", "README.md", "LICENSE"),
+    *("contracts", "services", "node-executor"),
+)
 
 _CONFIG = """\
 [containers]

@@ -1,4 +1,7 @@
-"""Who has an address and a token, and nothing of the installation: the command line, and a plain NATS client (docs/elsewhere.md)."""
+"""Who has an address and a token, and nothing of the installation: the command line, and a plain NATS client (docs/elsewhere.md).
+
+And a node on the machine of the installation that is newer than the start of its NATS server.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import pytest
 
 from headrace.client.endpoint import read_endpoint
 from headrace.contracts.messages.tokens import inbox_prefix
-from tests.integration.api import Api, installation
+from tests.integration.api import HEADRACE, Api, installation, until
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
@@ -88,3 +91,17 @@ def test_the_example_for_a_plain_nats_client_submits_and_hears_how_a_job_ended(
 def test_the_prefix_of_answers_is_what_the_page_computes_in_a_shell(api: Api) -> None:
     hashed = subprocess.run(["b2sum", "-l", "128"], input=api.tokens["alice"].encode(), capture_output=True, check=True).stdout
     assert inbox_prefix("acme_alice", api.tokens["alice"]) == f"_INBOX_t_{hashed.split()[0].decode()}"
+
+
+def test_a_node_with_a_new_name_joins_on_the_installations_machine_without_a_restart(api: Api) -> None:
+    def nodes() -> dict[str, str]:
+        return {node["name"]: node["state"] for node in json.loads(api.run("nodes", "--json"))}
+
+    words = ("node", "run", "--name", "new", "--labels", "site=lab", "--devices", "sim:1xH100-80GB", "--limits", "off")
+    with subprocess.Popen([*HEADRACE, *words, "--on-stop", "end"], env=api.env(), stderr=subprocess.DEVNULL) as executor:
+        try:
+            until(lambda: nodes().get("new") == "ready")
+            shown = {node["name"]: node for node in json.loads(api.run("nodes", "--json"))}["new"]
+            assert shown["labels"]["site"] == "lab"
+        finally:
+            executor.terminate()

@@ -15,7 +15,7 @@ from headrace.callout.connection_limits import connected
 from headrace.callout.permits import ConnectionTag
 from headrace.contracts.messages.tokens import NODE_TENANT
 from headrace.domain.state.state import State
-from headrace.identity.caller import Unauthenticated
+from headrace.identity.caller import Role, Unauthenticated
 from headrace.identity.principals import IssuedToken, resolve
 from headrace.nats_client.connection import Connection
 
@@ -23,7 +23,9 @@ _log = structlog.get_logger("headrace.callout")
 
 
 def may_stay(state: State, tag: ConnectionTag) -> bool:
-    """Whether the same token would be accepted again, as far as the ledger says."""
+    """Whether the same token, or login of the installation, would be accepted again, as far as the ledger says."""
+    if not tag.token and tag.role == Role.NODE:
+        return tag.handle not in state.excluded
     if tag.issued_at:
         is_revoked = tag.token in state.tokens.revoked
         return not is_revoked and not state.tokens.is_outdated((tag.tenant, tag.handle), 0, tag.issued_at)

@@ -78,12 +78,13 @@ def permit(
 
     `former`: the installation is below level 2, so programs of release 0.1.0 may connect, which await answers at an inbox by name, and
     receive the feed on the connection on which they ask. The provider's people have no such inbox: answers to them may contain secrets.
-    `asked_as`: the user name that the connection gave. It decides only whether this connection receives the feed.
+    `asked_as`: the user name that the connection gave. It decides only whether this connection receives the feed, and is the name of a node
+    whose login is the installation's own (without a token).
     """
     is_node = caller.role in OF_NODES
     on_feed = asked_as.endswith(FEED_SUFFIX) and not is_node
     login = Credential(
-        former_name(caller),
+        former_name(caller) if caller.token or not is_node else asked_as,
         shown,
         _KINDS[caller.role],
         tenant=caller.tenant,

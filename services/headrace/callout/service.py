@@ -25,6 +25,7 @@ from headrace.bus.variables import SYSTEM_PASSWORD, SYSTEM_USER, URL
 from headrace.callout.connection_limits import ConnectionLimits
 from headrace.callout.directory_follower import SUBJECT, Follower, Source
 from headrace.callout.eviction import Eviction
+from headrace.callout.installation_logins import InstallationLogins
 from headrace.callout.permits import Permit, permit
 from headrace.callout.questions import ASKED_ON, Question, Unreadable, accept, read_question, reject
 from headrace.callout.server_status import Servers
@@ -85,6 +86,7 @@ async def main(service: Service) -> None:
             Eviction(system),
             ledger,
             PersonalData(Keyring(service.data / KEYS)),
+            logins=InstallationLogins(service.data),
         )
         authority.show(service.health)
         servers = Servers(system)
@@ -123,8 +125,10 @@ class ConnectionAuthority:
         ledger: Source,
         people: PersonalData | None = None,
         list_tags: Callable[[str], Awaitable[Iterable[ConnectionTag]]] | None = None,
+        logins: InstallationLogins | None = None,
     ) -> None:
         self._connection = connection
+        self._logins = logins
         self._verifier = verifier
         self._key = key
         self._eviction = eviction
@@ -255,16 +259,15 @@ class ConnectionAuthority:
                 await self._connection.publish(message.reply, answer)
 
     async def _permit(self, question: Question, now: int) -> Permit:
-        """The bearer's permit. A token not known yet may be new, so the ledger is read once more. Raises Unauthenticated, TooMany."""
-        claims = await self._verifier.claims(question.token)
-        issued_at = claims.issued_at if isinstance(claims, ProviderToken) else 0
+        """The permit of a node of the installation, or of a token's bearer. Raises Unauthenticated, TooMany."""
         paused = self._still_paused()
         state = self.follower.directory.state
-        try:
-            caller = await self._verifier.caller(state, question.token)
-        except Unauthenticated:
-            await self.follower.catch_up()
-            caller = await self._verifier.caller(state, question.token)
+        issued_at = 0
+        caller = None if self._logins is None else self._logins.node(question)
+        if caller is None:
+            caller, issued_at = await self._bearer(question.token)
+        elif caller.handle in state.excluded:
+            raise Unauthenticated(f"node {caller.handle} is excluded: {state.excluded[caller.handle]}")
         if caller.role is Role.NODE and caller.handle in paused:
             raise Unauthenticated(f"node {caller.handle} wrote too much and is refused for {PAUSED_FOR:g} s")
         if not is_stated(state, caller):
@@ -281,6 +284,20 @@ class ConnectionAuthority:
         if full := await self._limits.take(allowed.account, allowed.whose):
             raise TooMany(full)
         return allowed
+
+    async def _bearer(self, token: str) -> tuple[Caller, int]:
+        """The bearer of a token, and when a provider issued it (0: not a provider's). Raises Unauthenticated.
+
+        A token not known yet may be new, so the ledger is read once more.
+        """
+        claims = await self._verifier.claims(token)
+        issued_at = claims.issued_at if isinstance(claims, ProviderToken) else 0
+        state = self.follower.directory.state
+        try:
+            return await self._verifier.caller(state, token), issued_at
+        except Unauthenticated:
+            await self.follower.catch_up()
+            return await self._verifier.caller(state, token), issued_at
 
     def _tenants(self) -> int:
         return len(self.follower.directory.state.tenants.keys() | {PROVIDER_TENANT})

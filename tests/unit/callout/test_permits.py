@@ -152,3 +152,9 @@ def test_a_permit_says_whose_connection_it_is_by_role_and_by_the_key_of_the_conn
 @pytest.mark.parametrize("text", ["", "allocator", "a|b|c", "a|b|c|d", "a|b|-1|d", "[]", '["acme", "ann", "t1", "0"]'])
 def test_what_is_not_a_tag_is_ignored(text):
     assert read_tag(text) is None
+
+
+def test_a_node_with_a_login_of_the_installation_has_the_inbox_of_that_name():
+    given = permit(Caller(Role.NODE, "", "box", expires_at=2**62), "password", 0, NOW, asked_as="node-box")
+    assert (given.account, given.until) == ("NODES", NOW + LIFETIME)
+    assert given.rights.subscribe == ("hr.orders.box", "hr.logs.box", "_INBOX_node-box.>")

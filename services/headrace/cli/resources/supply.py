@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -323,9 +322,9 @@ def run(args: argparse.Namespace) -> NoReturn:
 
 
 def _login(installation: Installation, name: str, data: Path) -> Mapping[str, str]:
-    """Login of the node at the installation on this machine; a new one is made and the NATS servers reload.
+    """Login of the node at the installation on this machine.
 
-    NATS server 2.12 cannot reload the users that bypass its auth callout, so the user is told what makes it read the new one.
+    A new one is written into the configuration of the NATS servers, for their next start. Until then *callout* lets the node in.
     """
     from headrace.bus.variables import PASSWORD, URL, USER  # noqa: PLC0415 - as in `run`
     from headrace.supervisor.errors import InstallationError  # noqa: PLC0415
@@ -334,8 +333,7 @@ def _login(installation: Installation, name: str, data: Path) -> Mapping[str, st
 
     running = read_running(installation)
     names = {place.name for place in installation.servers()}
-    servers = [child.pid for child in running.children if child.name in names and child.pid] if running else []
-    if running is None or not servers:
+    if running is None or not any(child.name in names and child.pid for child in running.children):
         raise InstallationError(
             f"no Headrace is up in {installation.directory}: `headrace up` starts one; for one elsewhere set {URL}, {USER} and {PASSWORD}"
         )
@@ -346,11 +344,4 @@ def _login(installation: Installation, name: str, data: Path) -> Mapping[str, st
     login = installation.node(name)
     if is_new:
         installation.write_nats_config(settings.client_ports, settings.route_ports)
-        for server in servers:
-            os.kill(server, signal.SIGHUP)
-        restarts = " and ".join(f"`headrace restart {place.name}`" for place in installation.servers())
-        print(
-            f"headrace: {name} has a new login; if NATS refuses it, {restarts} makes it known, while jobs run on",
-            file=sys.stderr,
-        )
     return process_specs.login_environment(running.url, login, data)
