@@ -61,6 +61,9 @@ SHELLS = (
     "headrace.accounting.reports.load_reader",  # reads them
     "headrace.accounting.reports.invoice_query",  # reads a month of them
     "headrace.accounting.reports.usage",  # answers from them
+    "headrace.accounting.reports.preemptions",  # answers from them
+    "headrace.accounting.reports.timeline",  # answers from them
+    "headrace.accounting.reports.statement_pieces",  # keeps what was answered
     "headrace.identity.owner",  # reads the login of the installation's owner
     "headrace.governance.time_zones",  # reads the time zone database
     "headrace.callout",  # answers the NATS server

@@ -32,7 +32,7 @@ from headrace.accounting.books.costs import decimal
 from headrace.accounting.books.periods import month, periods, zone
 from headrace.accounting.books.utilization import LoadRow
 from headrace.accounting.reports import history as history_of
-from headrace.accounting.reports import invoice_query, usage
+from headrace.accounting.reports import invoice_query, preemptions, timeline, usage
 from headrace.accounting.sampling import Sampling
 from headrace.accounting.service import Accounting
 from headrace.accounting.storage import batching, load_store
@@ -48,8 +48,9 @@ from headrace.contracts.documents.model import Pool
 from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.records import Record
-from headrace.contracts.messages.audit import AuditLine, AuditRequest
+from headrace.contracts.messages.audit import AuditLine, AuditRequest, PoolBins, TimelineAnswer, TimelineRequest
 from headrace.contracts.messages.orders import DeviceSample, Samples
+from headrace.contracts.messages.preemptions import PreemptionJobView, PreemptionsAnswer, PreemptionsRequest
 from headrace.contracts.messages.queries import Answer
 from headrace.contracts.messages.usage import StatementRequest, UsageAnswer, UsageRequest, UsageRow
 from headrace.contracts.transport.codec import decode, decode_record, encode
@@ -893,3 +894,98 @@ async def test_killed_again_and_again_the_service_loses_and_repeats_nothing(
         running.wait()
     assert await position() == len(history.records)
     assert await stored_usage(postgres) == added_up(history)
+
+
+async def preemptions_of(books: Database, tenant: str, **asked: Any) -> PreemptionsAnswer:
+    return await books.once(partial(preemptions.answer, tenant=tenant, question=PreemptionsRequest(**asked)))
+
+
+async def test_a_preemption_tells_each_tenant_of_its_own_jobs_and_counts_those_of_others(postgres: Postgres) -> None:
+    world = played("V21.yaml")
+    await keep_books(world.log, postgres.dsn)
+    books, names = Database(postgres.dsn), world.names
+    (listed,) = (await preemptions_of(books, ALL_TENANTS)).preemptions
+    (whole,) = (await preemptions_of(books, ALL_TENANTS, ordered=listed.ordered, place=listed.place)).preemptions
+    assert (whole.preemptor.job, whole.preemptor.name, whole.preemptor.queue) == (names["y1"], "y1", "ya/g4")
+    assert (whole.pool, whole.cause, whole.rule, whole.lost) == ("a", "reclaim", "R26", 1_580)
+    assert whole.places == ((0, "n", ("gpu4", "gpu5", "gpu6", "gpu7")),)
+    assert [(one.job.job, one.expected, int(one.lost)) for one in whole.victims] == [
+        (names["x3"], 792, 792 * GPU_UNITS * SECOND),
+        (names["x4"], 788, 788 * GPU_UNITS * SECOND),
+    ]
+    first = whole.victims[0]
+    assert [(step.rank, step.rung, step.result) for step in first.steps] == [(0, "told", "ok")]
+    assert first.attempt is not None
+    assert (first.attempt.nodes, first.attempt.ended_at, first.next) == (("n",), whole.ordered_at, None)
+    assert whole.started is not None
+    assert (whole.started.attempt, whole.started.granted_at) == (1, whole.ordered_at)
+    bare = [replace(one, attempt=None, steps=(), next=None) for one in whole.victims]
+    assert listed == replace(whole, places=(), started=None, victims=tuple(bare))
+    (taken,) = (await preemptions_of(books, "x", ordered=listed.ordered, place=listed.place)).preemptions
+    assert taken == replace(whole, preemptor=PreemptionJobView(), places=(), started=None)
+    (given,) = (await preemptions_of(books, "y", ordered=listed.ordered, place=listed.place)).preemptions
+    assert given == replace(whole, victims=(), others=2)
+    assert (await preemptions_of(books, "z")).preemptions == ()
+    for tenant, place in (("z", listed.place), (ALL_TENANTS, listed.place + 1)):
+        with pytest.raises(Refused, match=rf"name: fact {listed.ordered}.{place} ordered no preemption that concerns you"):
+            await preemptions_of(books, tenant, ordered=listed.ordered, place=place)
+    of_job = [len((await preemptions_of(books, "x", job=names[job].split(".")[2])).preemptions) for job in ("x1", "x3")]
+    assert of_job == [0, 1]
+    before = await preemptions_of(books, ALL_TENANTS, before=(listed.ordered, listed.place))
+    assert (before.preemptions, before.more) == ((), False)
+    await books.close()
+
+
+async def test_a_timeline_shows_a_tenant_its_own_use_and_of_others_the_sum(postgres: Postgres) -> None:
+    world = played("V21.yaml")
+    await keep_books(world.log, postgres.dsn)
+    books = Database(postgres.dsn)
+
+    async def asked(tenant: str, **question: Any) -> TimelineAnswer:
+        request = TimelineRequest(**question)
+        return await books.once(partial(timeline.answer, tenant=tenant, question=request, state=world.state))
+
+    everything = await asked(ALL_TENANTS, bins=4)
+    # x grows by two GPUs every two seconds until second 6; at second 400, the end of the books, y takes four
+    assert everything.pools == (
+        PoolBins(
+            pool="a",
+            usable=(8_000,) * 4,
+            used=(7_760, 8_000, 8_000, 8_000),
+            reserved=(3_960, 4_000, 4_000, 4_000),
+            borrowed=(3_800, 4_000, 4_000, 4_000),
+            kept=(0,) * 4,
+            preemptions=(0, 0, 0, 1),
+            growth=(0,) * 4,
+        ),
+    )
+    assert (everything.changes, everything.pending) == ((9, 0, 0, 0), (0,) * 4)
+    assert (everything.before, everything.sequences[-1]) == (0, everything.through)
+    (of_y,) = (await asked("y", bins=4)).pools
+    assert of_y == replace(everything.pools[0], reserved=(0,) * 4, borrowed=(0,) * 4, growth=(0,) * 4)
+    part = await asked(ALL_TENANTS, bins=2, since=everything.since + 2 * SECOND, until=everything.since + 6 * SECOND)
+    assert [(pool.used, pool.reserved) for pool in part.pools] == [((4_000, 6_000), (4_000, 4_000))]
+    with pytest.raises(usage.InvalidQuery, match="bins: write 1 to 1000"):
+        await asked(ALL_TENANTS, bins=0)
+    await books.close()
+
+
+async def test_the_parts_of_a_timeline_are_what_usage_is_in_each_of_them(postgres: Postgres) -> None:
+    history = busy(5, 3_000)
+    await keep_books(memory_log(history), postgres.dsn)
+    books = Database(postgres.dsn)
+    request = TimelineRequest(bins=13)
+    found = await books.once(partial(timeline.answer, tenant=ALL_TENANTS, question=request, state=State()))
+    length = (found.until - found.since) / 13
+    for number in range(13):
+        since, until = (found.since + (found.until - found.since) * part // 13 for part in (number, number + 1))
+        rows = await some_at_a_time(books, UsageRequest(since=since, until=until, by=("pool",)))
+        expected = {row.group["pool"]: row for row in rows if row.key == "gpu"}
+        for pool in found.pools:
+            row = expected.get(pool.pool)
+            held = 0 if row is None else int(row.total) + int(row.provider_lost)
+            assert pool.used[number] == pytest.approx(held * 1_000 / (GPU_UNITS * length), abs=1)
+    records = [decode_record(message.payload).now for message in memory_log(history).messages_after(0)]
+    ends = [sum(now < found.since + (found.until - found.since) * (part + 1) // 13 for now in records) for part in range(12)]
+    assert list(found.sequences[:-1]) == pytest.approx(ends, abs=3)  # times may go back by moments
+    await books.close()

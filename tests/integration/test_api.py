@@ -592,6 +592,18 @@ def test_the_history_is_the_providers_to_read(api: Api) -> None:
     assert api.ask("boss", "GET", "/v1/audit/records").status == 403
 
 
+def test_verification_and_the_timeline_are_read_by_all_roles(api: Api) -> None:
+    verified = until(lambda: api.done("viewer", "GET", "/v1/audit/verification"))
+    assert int(verified["sequence"]) > 0
+    assert (verified.get("found", "0"), verified.get("findings", [])) == ("0", [])
+    line = api.done("viewer", "GET", "/v1/audit/timeline", bins=10)
+    assert "hq" in [pool["pool"] for pool in line["pools"]]
+    assert {len(column) for pool in line["pools"] for column in pool.values() if isinstance(column, list)} == {10}
+    assert sum(line["changes"]) > 0
+    assert [int(one) for one in line["sequence"]] == sorted(int(one) for one in line["sequence"])
+    assert api.done("viewer", "GET", "/v1/preemptions").get("preemptions", []) == []
+
+
 def test_what_if_is_asked_of_the_real_history_by_the_provider_and_by_a_tenant_of_its_own(api: Api) -> None:
     before = api.done("viewer", "GET", "/v1/audit/state")["sequence"]
     (job,) = api.submit("alice", "acme", ["true"])

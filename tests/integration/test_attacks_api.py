@@ -16,7 +16,7 @@ from nats.aio.client import Client
 
 from headrace.client.submissions import new_job_id
 from headrace.contracts.messages.tokens import FEED_SUFFIX, PERSON_CONNECTIONS, inbox_prefix
-from tests.integration.api import Api, installation
+from tests.integration.api import Api, installation, until
 from tests.integration.crowd import Crowd
 from tests.patience import PATIENCE
 
@@ -52,6 +52,7 @@ CROSSING: dict[str, tuple[str, str, object]] = {
     "read its policy": ("GET", f"/v1/{NAME}/policies/dev", None),
     "read its queue": ("GET", f"/v1/{NAME}/queues/dev/half", None),
     "read its usage": ("GET", f"/v1/{NAME}/usage", None),
+    "list its preemptions": ("GET", f"/v1/{NAME}/preemptions", None),
     "watch its jobs": ("GET", f"/v1/{NAME}/jobs:watch", None),
     "read a job of its": ("GET", f"/v1/{NAME}/jobs/JOB", None),
     "explain a job of its": ("GET", f"/v1/{NAME}/jobs/JOB:explain", None),
@@ -90,6 +91,32 @@ def test_the_state_that_a_tenant_reads_names_no_other(api: Api) -> None:
     state = json.dumps(api.done("alice", "GET", "/v1/audit/state"))
     assert "hq" in state
     assert not any(name in state for name in ("emca", "eve", "chief"))
+
+
+def test_what_a_tenant_reads_of_the_installation_as_a_whole_names_no_other(api: Api) -> None:
+    verified = until(lambda: api.done("alice", "GET", "/v1/audit/verification"))
+    assert (verified.get("found", "0"), "findings" in verified) == ("0", False)
+    pools = until(lambda: api.done("alice", "GET", "/v1/audit/timeline", bins=3).get("pools"))
+    assert [sorted(pool) for pool in pools] == [
+        ["borrowed", "growth", "kept", "pool", "preemptions", "reserved", "usable", "used"]
+    ]
+    assert api.done("alice", "GET", "/v1/preemptions").get("preemptions", []) == []
+    shown = json.dumps([verified, pools])
+    assert not any(name in shown for name in ("emca", "eve", "chief"))
+    ways = [("alice", "GET", path) for path in ("/v1/audit/verification", "/v1/audit/timeline", "/v1/preemptions")]
+    assert [api.ask("node", verb, path).status for _, verb, path in ways] == [403] * 3
+
+
+def test_a_preemption_that_concerns_others_and_one_that_never_was_look_the_same(api: Api) -> None:
+    missing = api.ask("alice", "GET", "/v1/preemptions/1.0")
+    assert (missing.status, missing.body["message"]) == (
+        404,
+        "name: fact 1.0 ordered no preemption that concerns you; list them to see their names",
+    )
+    for name in ("0.0", "1", "1.0.0", "-1.0", "1.99999", "9" * 30 + ".0", "%E2%91%A0.0", "emca.eve.x@1"):
+        assert api.ask("alice", "GET", f"/v1/preemptions/{name}").status == 400, name
+    for query in ({"bins": 1001}, {"bins": -1}, {"since": "2999-01-01T00:00:00Z"}):
+        assert api.ask("alice", "GET", "/v1/audit/timeline", **query).status == 400, query
 
 
 def test_a_tenant_that_is_there_and_one_that_is_not_look_the_same(api: Api) -> None:

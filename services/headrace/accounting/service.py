@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Any
 
 import structlog
 from msgspec.structs import replace
@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from headrace.accounting.books.books import MEMORY, Books
 from headrace.accounting.books.rows import NOWHERE, RowChanges
 from headrace.accounting.catch_up_rate import CatchUpRate
-from headrace.accounting.reports import history, invoice_query, usage
+from headrace.accounting.reports import history, invoice_query, preemptions, timeline, usage
+from headrace.accounting.reports.statement_pieces import StatementPieces
 from headrace.accounting.sampling import Sampling
 from headrace.accounting.storage import store
 from headrace.accounting.storage.batching import READ_AT_ONCE, gather
@@ -30,7 +31,8 @@ from headrace.bus.niceness import BOOKS_NICE, AdaptiveNiceness
 from headrace.bus.process import Service, freeze_present_objects
 from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.records import digest
-from headrace.contracts.messages.audit import AuditAnswer, AuditRequest
+from headrace.contracts.messages.audit import AuditAnswer, AuditRequest, TimelineAnswer, TimelineRequest
+from headrace.contracts.messages.preemptions import PreemptionsAnswer, PreemptionsRequest
 from headrace.contracts.messages.queries import ServiceView
 from headrace.contracts.messages.usage import StatementAnswer, StatementRequest, UsageAnswer, UsageRequest
 from headrace.contracts.messages.utilization import UtilizationAnswer
@@ -45,7 +47,7 @@ from headrace.service.engine_version import ENGINE
 from headrace.service.fold import LedgerFold, wall_clock
 from headrace.service.follower_status import Following, watch_fold
 from headrace.service.snapshots import Snapshots, beginning
-from headrace.views.pseudonyms import name, shown
+from headrace.views.pseudonyms import name, seen, shown
 from headrace.views.visibility import ALL_TENANTS
 
 FACTS_AT_ONCE = 100
@@ -65,10 +67,6 @@ SURVEYED_FIRST = 2_000
 
 READS_MAX, READS_EACH = 200, 20
 """Maximum number of queries that wait for the books, in total and of one tenant: they are answered one after the other."""
-STATEMENTS_KEPT = 4
-PIECE = 1024 * 1024
-"""Characters of a statement in one answer; each takes at most six bytes of JSON."""
-
 CURRENCY = "HEADRACE_CURRENCY"
 """The environment variable for the currency of prices."""
 
@@ -97,14 +95,6 @@ async def main(service: Service) -> None:
     await accounting.run()
 
 
-class PendingStatement(NamedTuple):
-    """A statement whose next pieces may be asked for."""
-
-    digest: str
-    text: str
-    final: bool
-
-
 class Accounting:
     """The books of one ledger in one database. `fold` is a new one; it is brought to the books' position, and stays ahead of them.
 
@@ -131,7 +121,7 @@ class Accounting:
         self._written = NOWHERE
         self._outages = 0
         self._currency = currency
-        self._statements: dict[tuple[str, str], PendingStatement] = {}
+        self._statements = StatementPieces()
         self._survey_at = SURVEYED_FIRST
         self._loads = Database(dsn)
         self.sampling = Sampling(lambda: self._fold.state, self._loads, wall_clock)
@@ -189,21 +179,20 @@ class Accounting:
         metrics.counter("headrace_samples_total", "number of samples received from nodes", lambda: self.sampling.received)
 
     def handlers(self) -> dict[str, Handler]:
-        return {
-            "usage": self.usage,
-            "utilization": self.utilization,
-            "statement": self.statement,
-            "audit": self.audit,
-            "status": self.status,
-        }
+        return {**self._queries(), "statement": self.statement, "status": self.status}
 
     def provider_handlers(self) -> dict[str, Handler]:
         """Handlers of queries about all tenants by name; only a provider's admin may send these (`bus.nats.permissions`)."""
+        return {**{what: partial(_of_all, handler) for what, handler in self._queries().items()}, "status": self.status}
+
+    def _queries(self) -> dict[str, Handler]:
+        """Queries about one tenant, or about all."""
         return {
-            "usage": lambda _tenant, user, payload: self.usage(ALL_TENANTS, user, payload),
-            "utilization": lambda _tenant, user, payload: self.utilization(ALL_TENANTS, user, payload),
-            "audit": lambda _tenant, user, payload: self.audit(ALL_TENANTS, user, payload),
-            "status": self.status,
+            "usage": self.usage,
+            "utilization": self.utilization,
+            "audit": self.audit,
+            "timeline": self.timeline,
+            "preemptions": self.preemptions,
         }
 
     async def usage(self, tenant: str, _user: str, payload: bytes) -> UsageAnswer:
@@ -226,34 +215,26 @@ class Accounting:
         work = partial(history.answer, tenant=tenant, user=user, question=question, state=self._fold.state)
         return await self._read(tenant, work)
 
+    async def timeline(self, tenant: str, _user: str, payload: bytes) -> TimelineAnswer:
+        """Use of pools and events of a period by bin, as the user's tenant may see it (see `TimelineRequest`)."""
+        question = decode(payload, TimelineRequest) if payload.strip() else TimelineRequest()
+        return await self._read(tenant, partial(timeline.answer, tenant=tenant, question=question, state=self._fold.state))
+
+    async def preemptions(self, tenant: str, _user: str, payload: bytes) -> PreemptionsAnswer:
+        """Preemptions that concern the user's tenant (see `PreemptionsRequest`)."""
+        question = decode(payload, PreemptionsRequest) if payload.strip() else PreemptionsRequest()
+        found = await self._read(tenant, partial(preemptions.answer, tenant=tenant, question=question))
+        return seen(self._fold.state, found, tenant)
+
     async def statement(self, tenant: str, _user: str, payload: bytes) -> StatementAnswer:
         """The statement of a month of the user's tenant (see `StatementRequest`)."""
         question = decode(payload, StatementRequest)
-        if question.digest:
-            written = self._statements.get((tenant, question.digest))
-            if written is None:
-                raise Refused(
-                    "UNAVAILABLE", "digest: that statement is no longer available; ask for it again from its beginning"
-                )
-        else:
-            month = await self._read(
-                tenant, partial(invoice_query.read, tenant=tenant, question=question, currency=self._currency)
-            )
-            month = month.naming(partial(name, self._fold.state, tenant))
-            text = await asyncio.to_thread(
-                month.text, question.form
-            )  # a large one takes seconds, during which other work goes on
-            written = PendingStatement(digest(text.encode()), text, month.heading.final)
-            self._statements[tenant, written.digest] = written
-            while len(self._statements) > STATEMENTS_KEPT:
-                del self._statements[next(iter(self._statements))]
-        return StatementAnswer(
-            through=self._written.sequence,
-            text=written.text[question.offset : question.offset + PIECE],
-            length=len(written.text),
-            digest=written.digest,
-            final=written.final,
-        )
+
+        async def month() -> invoice_query.Month:
+            work = partial(invoice_query.read, tenant=tenant, question=question, currency=self._currency)
+            return (await self._read(tenant, work)).naming(partial(name, self._fold.state, tenant))
+
+        return await self._statements.piece(tenant, question, month, lambda: self._written.sequence)
 
     async def _read(self, tenant: str, work: Callable[[Connection], Awaitable[T]]) -> T:
         """An answer from the books, for a tenant that they or the documents know."""
@@ -393,6 +374,11 @@ class Accounting:
             self._outages = self._writing.outages
             with suppress(LogError):
                 _log.info("catching_up", position=self._written.sequence, behind=await self._log.tip() - self._written.sequence)
+
+
+def _of_all(handler: Handler, _tenant: str, user: str, payload: bytes) -> Any:
+    """The answer of a handler about all tenants."""
+    return handler(ALL_TENANTS, user, payload)
 
 
 async def _see_known(connection: Connection, tenant: str) -> None:

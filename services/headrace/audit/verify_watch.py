@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
+from msgspec import structs
 
 from headrace.audit.findings import at
 from headrace.audit.seal_store import SealStoreError
@@ -98,7 +99,7 @@ class VerificationTask:
 
     def report(self) -> VerifyReport:
         """The report of the verification so far."""
-        return self.verifier.report()
+        return structs.replace(self.verifier.report(), seal_age=int(self.seal_age()))
 
     def seal_age(self) -> float:
         """Seconds since the last seal was stated, or since the start; 0 if no record waits for one."""

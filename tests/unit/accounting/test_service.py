@@ -34,7 +34,9 @@ async def test_before_the_database_is_there_the_status_says_how_far_behind_the_b
     detail = {"tip": 2, "behind": 2, "waiting_to_be_written": 0, "facts_per_s": 0}
     view = ServiceView(service="accounting", folded=0, now=0, engine=ENGINE, detail=detail, reads=LEVEL)
     assert await accounting.status("acme", "alice", b"") == view
-    assert set(accounting.handlers()) == {"usage", "utilization", "statement", "audit", "status"}
+    queries = {"usage", "utilization", "audit", "timeline", "preemptions"}
+    assert set(accounting.handlers()) == {*queries, "statement", "status"}
+    assert set(accounting.provider_handlers()) == {*queries, "status"}
 
 
 async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ SORTS: dict[str, set[str]] = {
         *(f"List{PLURALS.get(kind, kind + 's')}" for kind in KINDS),
         *("ListQueues", "GetQueue", "ListNodes", "GetNode", "GetJob", "ListJobs", "ExplainJob", "WatchJobs", "ListJobFacts"),
         *("GetUsage", "GetStatement", "ListAuditLines", "GetDocuments", "GetState", "DiffStates", "GetOpenApi", "GetCaller"),
-        "GetUtilization",
+        *("GetUtilization", "GetVerification", "GetTimeline", "ListPreemptions", "GetPreemption"),
         *("GetOverview", "WatchOverview", "GetPage", "CreateLoginCode", "RedeemLoginCode"),
     },
     "run": {

@@ -15,6 +15,98 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class GetVerificationRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Verification(_message.Message):
+    __slots__ = ("time", "sequence", "behind", "sealed_sequence", "seals", "seal_age", "key", "recomputed", "found", "findings", "stopped")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    SEALED_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    SEALS_FIELD_NUMBER: _ClassVar[int]
+    SEAL_AGE_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    RECOMPUTED_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
+    time: _timestamp_pb2.Timestamp
+    sequence: str
+    behind: int
+    sealed_sequence: str
+    seals: int
+    seal_age: int
+    key: str
+    recomputed: int
+    found: int
+    findings: _containers.RepeatedCompositeFieldContainer[VerificationFinding]
+    stopped: str
+    def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sequence: _Optional[str] = ..., behind: _Optional[int] = ..., sealed_sequence: _Optional[str] = ..., seals: _Optional[int] = ..., seal_age: _Optional[int] = ..., key: _Optional[str] = ..., recomputed: _Optional[int] = ..., found: _Optional[int] = ..., findings: _Optional[_Iterable[_Union[VerificationFinding, _Mapping]]] = ..., stopped: _Optional[str] = ...) -> None: ...
+
+class VerificationFinding(_message.Message):
+    __slots__ = ("kind", "first", "last", "text")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    first: str
+    last: str
+    text: str
+    def __init__(self, kind: _Optional[str] = ..., first: _Optional[str] = ..., last: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class GetTimelineRequest(_message.Message):
+    __slots__ = ("since", "until", "bins")
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    BINS_FIELD_NUMBER: _ClassVar[int]
+    since: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    bins: int
+    def __init__(self, since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., bins: _Optional[int] = ...) -> None: ...
+
+class Timeline(_message.Message):
+    __slots__ = ("since", "until", "before", "sequence", "pools", "pending", "changes", "through")
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    since: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    before: str
+    sequence: _containers.RepeatedScalarFieldContainer[str]
+    pools: _containers.RepeatedCompositeFieldContainer[PoolTimeline]
+    pending: _containers.RepeatedScalarFieldContainer[int]
+    changes: _containers.RepeatedScalarFieldContainer[int]
+    through: str
+    def __init__(self, since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[str] = ..., sequence: _Optional[_Iterable[str]] = ..., pools: _Optional[_Iterable[_Union[PoolTimeline, _Mapping]]] = ..., pending: _Optional[_Iterable[int]] = ..., changes: _Optional[_Iterable[int]] = ..., through: _Optional[str] = ...) -> None: ...
+
+class PoolTimeline(_message.Message):
+    __slots__ = ("pool", "usable", "used", "reserved", "borrowed", "kept", "preemptions", "growth")
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    USABLE_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_FIELD_NUMBER: _ClassVar[int]
+    BORROWED_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    PREEMPTIONS_FIELD_NUMBER: _ClassVar[int]
+    GROWTH_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    usable: _containers.RepeatedScalarFieldContainer[int]
+    used: _containers.RepeatedScalarFieldContainer[int]
+    reserved: _containers.RepeatedScalarFieldContainer[int]
+    borrowed: _containers.RepeatedScalarFieldContainer[int]
+    kept: _containers.RepeatedScalarFieldContainer[int]
+    preemptions: _containers.RepeatedScalarFieldContainer[int]
+    growth: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, pool: _Optional[str] = ..., usable: _Optional[_Iterable[int]] = ..., used: _Optional[_Iterable[int]] = ..., reserved: _Optional[_Iterable[int]] = ..., borrowed: _Optional[_Iterable[int]] = ..., kept: _Optional[_Iterable[int]] = ..., preemptions: _Optional[_Iterable[int]] = ..., growth: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class GetWhatIfQueueRequest(_message.Message):
     __slots__ = ("parent",)
     PARENT_FIELD_NUMBER: _ClassVar[int]

@@ -81,7 +81,8 @@ class VerifyReport(Value, frozen=True, kw_only=True):
     more than the ledger holds (documents as people wrote them, observations of nodes), by writer; `late`: decided on a record too far back.
     `folded`: decisions were recomputed up to this record; `stopped`: why no further, or empty. `seals`: number of valid seals of the key
     `key`,
-    which cover the records up to `sealed_through`. `found`: number of findings; `findings` has the first.
+    which cover the records up to `sealed_through`; `seal_age`: seconds since the last one, while records wait for one.
+    `found`: number of findings; `findings` has the first.
     """
 
     through: int = 0
@@ -99,6 +100,51 @@ class VerifyReport(Value, frozen=True, kw_only=True):
     stopped: str = ""
     seals: int = 0
     sealed_through: int = 0
+    seal_age: int = 0
     key: str = ""
     found: int = 0
     findings: tuple[Finding, ...] = ()
+
+
+class TimelineRequest(Value, frozen=True, kw_only=True):
+    """To *accounting* `timeline`: use and events of a period in `bins` parts of equal length; to *provider* `timeline`: of all tenants.
+
+    `since`, `until`: log time, microseconds; 0: a day, as far as the books reach.
+    """
+
+    since: int = 0
+    until: int = 0
+    bins: int = 200
+
+
+class PoolBins(Value, frozen=True, kw_only=True):
+    """One pool, by bin: thousandths of a GPU on average over the bin, and numbers of preemptions and of ordered instances.
+
+    `usable`, `used` and `kept` are of all tenants; `reserved`, `borrowed` and `preemptions` of the asker's; `growth` is for the provider.
+    """
+
+    pool: str
+    usable: tuple[int, ...]
+    used: tuple[int, ...]
+    reserved: tuple[int, ...]
+    borrowed: tuple[int, ...]
+    kept: tuple[int, ...]
+    preemptions: tuple[int, ...]
+    growth: tuple[int, ...] = ()
+
+
+class TimelineAnswer(Value, frozen=True, kw_only=True):
+    """A period by bin. `before`: the last record before it; `sequences`: the last record of each bin.
+
+    `pending`: thousandths of a GPU that waiting jobs asked for; `changes`: number of facts about documents. `through`: how far the books
+    reach.
+    """
+
+    since: int
+    until: int
+    through: int
+    before: int = 0
+    sequences: tuple[int, ...] = ()
+    pools: tuple[PoolBins, ...] = ()
+    pending: tuple[int, ...] = ()
+    changes: tuple[int, ...] = ()

@@ -20,6 +20,7 @@ PACKAGE = "headrace.v1"
 
 _MODULES = (
     *("audit", "documents", "groups", "instances", "jobs", "logins", "nodes", "overview", "pages", "plan", "policies", "pools"),
+    "preemptions",
     *("profiles", "queues", "service_accounts", "system", "tenants", "tokens", "usage", "users"),
 )
 _VERBS = ("get", "put", "post", "delete", "patch")

@@ -118,7 +118,8 @@ _FOLDS = (*_reads(LEDGER_STREAM), *_reads(SNAPSHOT_STREAM))
 
 _ASKED_BY_GOVERNANCE = (
     *("accounting.usage", "accounting.statement", "accounting.audit", "provider.usage", "provider.audit"),
-    *("accounting.utilization", "provider.utilization"),
+    *(f"{books}.{what}" for books in ("accounting", "provider") for what in ("utilization", "preemptions", "timeline")),
+    "audit.verified",
     *("admission.judge", "callout.pause", "provisioner.end", "*.status"),
 )
 

@@ -22,12 +22,15 @@ from headrace.governance.api import (
     jobs,
     nodes,
     pages,
+    preemptions,
     queues,
     status,
     system,
+    timeline,
     tokens,
     usage,
     utilization,
+    verification,
 )
 from headrace.governance.api.device_loads import LastLoads
 from headrace.governance.api.interceptor import CALLS_MAX, OPEN, AuthInterceptor
@@ -60,7 +63,6 @@ _OPTIONS = (
 
 def handlers() -> dict[str, Callable[..., Any]]:
     """Handlers by the method's name."""
-    supposing = WhatIfService()
     own: dict[str, Callable[..., Any]] = {
         "ListServiceAccounts": accounts.list_service_accounts,
         "GetServiceAccount": accounts.get_service_account,
@@ -105,17 +107,28 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "GetUsage": usage.get_usage,
         "GetUtilization": utilization.get_utilization,
         "GetStatement": usage.get_statement,
-        "ListAuditLines": audit_lines.list_audit_lines,
-        "ListRecords": history.list_records,
-        "GetState": history.get_state,
-        "DiffStates": history.diff_states,
-        "WhatIf": supposing.what_if,
-        "GetWhatIfQueue": supposing.get_what_if_queue,
         "GetOpenApi": system.get_open_api,
         "GetCaller": system.get_caller,
         "GetStatus": status.get_status,
     }
-    return own | _page_handlers() | document_service.handlers()
+    return own | _history_handlers() | _page_handlers() | document_service.handlers()
+
+
+def _history_handlers() -> dict[str, Callable[..., Any]]:
+    """The ledger, earlier states, and what would have happened."""
+    supposing = WhatIfService()
+    return {
+        "ListAuditLines": audit_lines.list_audit_lines,
+        "ListRecords": history.list_records,
+        "GetState": history.get_state,
+        "DiffStates": history.diff_states,
+        "GetVerification": verification.get_verification,
+        "GetTimeline": timeline.get_timeline,
+        "ListPreemptions": preemptions.list_preemptions,
+        "GetPreemption": preemptions.get_preemption,
+        "WhatIf": supposing.what_if,
+        "GetWhatIfQueue": supposing.get_what_if_queue,
+    }
 
 
 def _page_handlers() -> dict[str, Callable[..., Any]]:
