@@ -172,8 +172,8 @@ rolling: $(INSTALLED) ## every part started again under load, then every writer 
 properties: $(INSTALLED) ## 10,000 random histories through the rules
 	HEADRACE_HISTORIES=10000 $(BIN)/pytest -o faulthandler_timeout=0 --numprocesses logical --dist worksteal tests/properties
 
-sim: $(INSTALLED) ## the whole system with seeded faults in virtual time; SEEDS=1000, PLAN=file plays one again; LAYOUT=together; HASHES=1 compares each state before and after each decision
-	@$(BIN)/python -m tests.simulation.campaign --layout $(or $(LAYOUT),apart) $(if $(HASHES),--hashes) $(if $(PLAN),--plan $(PLAN),--seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1))
+sim: $(INSTALLED) ## the whole system with seeded faults in virtual time; SEEDS=1000, PLAN=file plays one again; LAYOUT=together; CLOUDS=1: every pool creates its nodes; HASHES=1 compares each state before and after each decision
+	@$(BIN)/python -m tests.simulation.campaign --layout $(or $(LAYOUT),apart) $(if $(CLOUDS),--clouds) $(if $(HASHES),--hashes) $(if $(PLAN),--plan $(PLAN),--seeds $(or $(SEEDS),1000) --first $(or $(FIRST),1))
 
 chaos: $(INSTALLED) ## break a real installation for MINUTES=10 (SEED=7 again the same way), heal it, judge what was acknowledged
 	@$(BIN)/python -m tests.chaos.campaign --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.host.layouts import APART, LAYOUTS
+from tests.simulation.overflow import overflowing
 from tests.simulation.plan import Plan, draw, read, write
 from tests.simulation.shrinking import shrink, sort_of
 from tests.simulation.world import Outcome, play
@@ -25,9 +26,14 @@ from tests.simulation.world import Outcome, play
 REPORT_EVERY = 2.0
 
 
-def run(seed: str, **how: Any) -> Outcome:
+def run(seed: str, drawn: Callable[[str], Plan] = draw, **how: Any) -> Outcome:
     """One seed; `how`: see `World`."""
-    return play(draw(seed), **how)
+    return play(drawn(seed), **how)
+
+
+def draw_cloud(seed: str) -> Plan:
+    """The plan of a seed whose pools create their nodes."""
+    return overflowing(draw(seed))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -40,19 +46,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path(), help="where files of broken promises go")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--hashes", action="store_true", help="compare the whole state before and after each decision")
+    parser.add_argument("--clouds", action="store_true", help="behind every pool is a cloud with faults of its own")
     options = parser.parse_args(arguments)
+    drawn = draw_cloud if options.clouds else draw
     how = {"layout": options.layout, "hashes": options.hashes}
     if options.plan is not None:
         return _again(options.plan, how)
     began, cpu = time.monotonic(), time.process_time()
-    outcomes = list(_played([str(seed) for seed in range(options.first, options.first + options.seeds)], partial(run, **how)))
+    outcomes = list(_played([str(seed) for seed in range(options.first, options.first + options.seeds)], partial(run, drawn=drawn, **how)))
     seconds, spent = time.monotonic() - began, time.process_time() - cpu + _children()
     _report(outcomes, seconds, spent)
     if options.json:
         options.json.write_text(json.dumps(_figures(outcomes, seconds, spent), indent=2) + "\n", encoding="utf-8")
     broken = [outcome for outcome in outcomes if outcome.violations]
     for outcome in broken[:3]:
-        _make_small(outcome, options.out, how)
+        _make_small(drawn(outcome.seed), outcome, options.out, how)
     return 1 if broken else 0
 
 
@@ -115,10 +123,10 @@ def _report(outcomes: list[Outcome], seconds: float, cpu: float) -> None:
     print(f"violations      {violations}")
 
 
-def _make_small(outcome: Outcome, folder: Path, how: dict[str, Any]) -> None:
+def _make_small(whole: Plan, outcome: Outcome, folder: Path, how: dict[str, Any]) -> None:
     sort = sort_of(outcome.violations[0])
     print(f"\nseed {outcome.seed}: {outcome.violations[0]}", flush=True)
-    plan = shrink(draw(outcome.seed), lambda plan: _fails(plan, sort, how))
+    plan = shrink(whole, lambda plan: _fails(plan, sort, how))
     path = folder / f"simulation-{outcome.seed}.json"
     write(plan, path)
     sizes = (
