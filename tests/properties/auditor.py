@@ -63,6 +63,8 @@ class Lease(NamedTuple):
     slices: dict[str, tuple[str, int]]
     amounts: Amounts
     suspended: bool = False
+    granted: int = 0
+    """Sequence of the record that granted it."""
 
 
 class Nomination(NamedTuple):
@@ -222,6 +224,16 @@ class Auditor:
     def _node_removed(self, fact: Json) -> None:
         self.away.add(fact["node"])
         self.removed.add(fact["node"])
+        there = {key: lease for key, lease in self.leases.items() if lease.node == fact["node"]}
+        kept = any(place["node"] == fact["node"] for nomination in self.nominations.values() for place in nomination.places)
+        if not kept and all(lease.granted > self.sequence for lease in there.values()):
+            for key in there:  # granted before the allocator had read that the node is gone, stored after: without effect
+                self._ungrant(key)
+
+    def _ungrant(self, key: tuple[str, int]) -> None:
+        job = self.leases.pop(key).job
+        if not any(lease.job is job for lease in self.leases.values()):
+            job.state, job.attempt = "pending", job.attempt - 1
 
     def _instance_ended(self, fact: Json) -> None:
         """Its node has its name, and is gone with it (R38)."""
@@ -311,7 +323,7 @@ class Auditor:
             self._complain(f"{job.key} is granted a lease where nothing is to be granted (R11)")
         devices = {share["device"]: share["units"] for share in fact.get("devices", ())}
         slices = {share["device"]: (share["mig"], share.get("start", 0)) for share in fact.get("devices", ()) if "mig" in share}
-        self.leases[job.key, rank] = Lease(job, fact["node"], pool, devices, slices, fact["amounts"])
+        self.leases[job.key, rank] = Lease(job, fact["node"], pool, devices, slices, fact["amounts"], granted=self.sequence)
         self._check_place(self.leases[job.key, rank])
         if rank == job.replicas - 1:
             self._check_accounts(job, pool, {key for key, value in job.total.items() if value})

@@ -121,6 +121,11 @@ class Lease:
         return bool(self.away) and self.away[-1][1] is None
 
     @property
+    def has_devices(self) -> bool:
+        """A lease that resumes has them again from the order on."""
+        return not self.is_suspended or self.resuming
+
+    @property
     def place(self) -> tuple[bool, int]:
         """In R17's order."""
         return self.job.preemptible, self.number
@@ -160,6 +165,8 @@ class Bookkeeper:
         self.prices: list[tuple[int, dict[str, Json], dict[str, Json]]] = []
         self.nodes: dict[str, Json] = {}
         self.up: set[str] = set()
+        self.leaving: set[str] = set()
+        """Nodes that were removed while something was held or kept on them."""
         self.unfit: set[tuple[str, str]] = set()
         self.kept: dict[str, Kept] = {}
         self.keeping: dict[tuple[str, str, str], tuple[int, int, Lease]] = {}
@@ -184,6 +191,7 @@ class Bookkeeper:
             handler = getattr(self, "_" + fact["type"].removesuffix(".v1").replace(".", "_"), None)
             if handler is not None:
                 handler(fact, record, self.sequence * 1_000 + place)
+        self._forget_nodes()
         self._keep()
 
     # What was written.
@@ -272,7 +280,7 @@ class Bookkeeper:
 
     def _lease_granted(self, fact: Json, record: Json, number: int) -> None:
         job, rank = self.jobs[fact["job"]], fact.get("rank", 0)
-        if job.over or (job.waits_since is None and fact["attempt"] != job.attempt):
+        if job.over or (job.waits_since is None and fact["attempt"] != job.attempt) or fact["node"] not in self.nodes:
             return
         if job.waits_since is not None:
             self._wait_ends(job, record["now"])
@@ -418,6 +426,7 @@ class Bookkeeper:
     def _node_registered(self, fact: Json, _record: Json, _number: int) -> None:
         self.nodes[fact["node"]] = fact
         self.up.add(fact["node"])
+        self.leaving.discard(fact["node"])
         self.unfit = {place for place in self.unfit if place[0] != fact["node"]}
         self.unfit |= {(fact["node"], device["device"]) for device in fact["devices"] if device.get("unfit")}
 
@@ -425,6 +434,24 @@ class Bookkeeper:
         self.up.discard(fact["node"])
 
     _node_lost = _node_stopped
+
+    def _node_removed(self, fact: Json, _record: Json, _number: int) -> None:
+        self.up.discard(fact["node"])
+        self.leaving.add(fact["node"])
+
+    def _instance_ended(self, fact: Json, record: Json, number: int) -> None:
+        """Its node has its name, and is removed with it (R38)."""
+        self._node_removed({"node": fact["instance"]}, record, number)
+
+    def _forget_nodes(self) -> None:
+        """Removed nodes are gone once nothing is held or kept on them: what is granted there has no effect (R38)."""
+        if not self.leaving:
+            return
+        needed = {lease.node for lease in self.leases.values() if lease.ended is None}
+        needed |= {place["node"] for kept in self.kept.values() for place in kept.places}
+        for node in self.leaving - needed:
+            self.nodes.pop(node, None)
+        self.leaving &= needed
 
     def _device_drained(self, fact: Json, _record: Json, _number: int) -> None:
         self.unfit.add((fact["node"], fact["device"]))
@@ -491,7 +518,7 @@ class Bookkeeper:
         taken: dict[tuple[str, str], int] = defaultdict(int)
         for lease in self.leases.values():
             if lease.ended is None:
-                for share in lease.devices if not lease.is_suspended else ():
+                for share in lease.devices if lease.has_devices else ():
                     taken[lease.node, share["device"]] += 0 if share.get("mig") else share["units"]
                 for key in ("cpu", "memory"):
                     taken[lease.node, key] += lease.amounts.get(key, 0)
@@ -521,7 +548,7 @@ class Bookkeeper:
         """Whether a slice that is held lies where this one is to be."""
         begins, ends = _extent(share)
         for lease in self.leases.values():
-            for other in lease.devices if lease.node == node and lease.ended is None and not lease.is_suspended else ():
+            for other in lease.devices if lease.node == node and lease.ended is None and lease.has_devices else ():
                 if other["device"] == share["device"] and other.get("mig"):
                     since, until = _extent(other)
                     if since < ends and begins < until:

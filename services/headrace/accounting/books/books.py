@@ -351,6 +351,11 @@ class Books:
         self._supply.node_changed(fact.node)
         self._keeping.touch(fact.node)
 
+    def _instance_fact(self, fact: f.InstanceReleasedV1 | f.InstanceEndedV1, _record: Record, _number: int) -> None:
+        """Note the node of the same name, which is cordoned by a release and leaves with the end."""
+        self._supply.node_changed(fact.instance)
+        self._keeping.touch(fact.instance)
+
     def _pool_fact(self, fact: f.PoolAppliedV1 | f.PoolDeletedV1, _record: Record, number: int) -> None:
         self._supply.nodes_moved()
         self._keeping.touch_pool(fact.pool.name if isinstance(fact, f.PoolAppliedV1) else fact.name)
@@ -389,6 +394,8 @@ class Books:
         f.PolicyDeletedV1: _policy_deleted,
         f.PreemptionOrderedV1: _preemption_ordered,
         **dict.fromkeys((f.NodeRegisteredV1, f.NodeApprovedV1, f.NodeExcludedV1, f.NodeStoppedV1, f.NodeLostV1), _node_fact),
+        **dict.fromkeys((f.InstanceReleasedV1, f.InstanceEndedV1), _instance_fact),
+        f.NodeRemovedV1: _node_fact,
         **dict.fromkeys((f.NodeCordonedV1, f.NodeUncordonedV1, f.NodeDrainOrderedV1, f.NodeSetAsideV1), _node_fact),
         **dict.fromkeys((f.NodeCheckedV1, f.DeviceDrainedV1, f.DeviceReturnedV1), _node_fact),
         f.PoolAppliedV1: _pool_fact,

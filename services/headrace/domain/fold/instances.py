@@ -46,7 +46,7 @@ def _ordered(state: State, fact: f.InstanceOrderedV1, _sequence: int, _place: in
 def _created(state: State, fact: f.InstanceCreatedV1, _sequence: int, _place: int) -> None:
     instance = state.instances.get(fact.instance)
     if instance is not None and instance.lives and not instance.created_at:
-        instance.provider_id, instance.created_at = fact.provider_id, state.now
+        instance.provider_id, instance.created_at = fact.provider_id, _between(instance.ordered_at, fact.at, state.now)
 
 
 def _refused(state: State, fact: f.InstanceRefusedV1, _sequence: int, _place: int) -> None:
@@ -90,12 +90,12 @@ def _ended(state: State, fact: f.InstanceEndedV1, _sequence: int, _place: int) -
     instance = state.instances.get(fact.instance)
     if instance is None or not instance.lives:
         return
-    instance.ended, instance.ended_at = fact.cause, state.now
+    instance.ended, instance.ended_at = fact.cause, _between(instance.created_at or instance.ordered_at, fact.at, state.now)
     month, _ = period_of("month", None, state.now)
     spent = state.spent.get(instance.pool)
     if spent is None or spent.month != month:
         spent = state.spent[instance.pool] = Spending(month)
-    spent.amount += instance.cost(month, state.now)
+    spent.amount += instance.cost(month, instance.ended_at)
     _leave(state, fact.instance)
     _stir(state, instance.pool)
 
@@ -151,6 +151,11 @@ def _forget(state: State, node: NodeState) -> None:
     for table in (state.nodes, state.leaving, state.refusing, state.set_aside, state.draining, state.approvals):
         table.pop(node.name, None)
     state.terms.executors.pop(node.name, None)
+
+
+def _between(least: int, at: int, most: int) -> int:
+    """The provider's time of something that the log has between two moments."""
+    return max(least, min(at, most))
 
 
 def _close(state: State, instance: Instance, code: str, until: int) -> None:

@@ -169,10 +169,16 @@ def _wishes_judged(state: State, fact: f.WishesJudgedV1, _sequence: int, _place:
 
 def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: int) -> None:
     job, pool, node = state.jobs.get(fact.job), state.pools.get(fact.pool), state.nodes.get(fact.node)
-    if job is None or pool is None or node is None or not _is_next(job, fact):
+    if job is None or pool is None or not _is_next(job, fact):
+        return
+    if node is None:  # it left while the grant was on its way
+        if job.state is JobState.STARTING:
+            _lack(state, job, fact.rank)
         return
     if job.state is JobState.PENDING:
         _leave_line(state, job, fact, sequence)
+        for rank in range(fact.rank):
+            _lack(state, job, rank)
     if not node.healthy:  # it went while the grant was on its way
         state.unsettled[job.key] = job
     lease = new_lease(job, fact, node.name, sequence, place, state.now)
@@ -196,6 +202,12 @@ def _is_next(job: JobRecord, fact: f.LeaseGrantedV1) -> bool:
     if job.state is JobState.PENDING:
         return fact.attempt == job.attempt + 1
     return job.state is JobState.STARTING and fact.attempt == job.attempt and fact.rank not in job.leases
+
+
+def _lack(state: State, job: JobRecord, rank: int) -> None:
+    """A replica of a gang was granted a node that had left: the attempt cannot become whole (R35)."""
+    job.endings += (new_ending(rank, "revoked", message="node_stopped"),)
+    state.unsettled[job.key] = job
 
 
 def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: int) -> None:

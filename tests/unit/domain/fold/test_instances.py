@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.allocator.job_lifecycle import due_transitions
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import GPU
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.domain.snapshots.snapshot import copy_of, dump, load
-from tests.unit.domain.site import place
+from tests.unit.domain.site import place, profile
 from tests.unit.domain.snapshot import snapshot
 from tests.unit.provisioner.cloud import Cloud, order_of
 
@@ -113,6 +114,26 @@ def test_a_grant_that_was_on_its_way_to_a_node_that_is_gone_has_no_effect():
     site.append_facts(f.InstanceEndedV1(instance=name, cause="vanished", at=site.now), by="provisioner")
     site.grant(job, place(name, 0), pool="cloud")
     assert (job.state, job.leases) == ("pending", {})
+
+
+@pytest.mark.parametrize("gone", [0, 1])
+def test_a_gang_one_of_whose_nodes_left_while_the_grant_was_on_its_way_is_stopped_and_waits_again(gone):
+    site = Cloud()
+    site.law(profile("gang", replicas=2, pools=("hall", "cloud")))
+    names = site.joined(2)
+    job = site.admit("a", "dev/gang")
+    site.append_facts(f.InstanceEndedV1(instance=names[gone], cause="vanished", at=site.now), by="provisioner")
+    site.grant(job, *(place(name, 0) for name in names), pool="cloud")
+    assert (job.state, list(job.leases)) == ("starting", [1 - gone])
+
+    facts = [fact for unit in due_transitions(site.state, site.now) for fact in unit]
+    assert [(type(fact), fact.ladder.cause) for fact in facts] == [(f.StopOrderedV1, "gang_broken")]
+    site.append_facts(*facts, by="allocator")
+    end = {"outcome": "exited", "exit_code": 143, "stopping": True, "exited_at": site.now, "at": site.now}
+    ended = f.LeaseEndedV1(job=job.key, attempt=1, rank=1 - gone, **end)
+    site.append_facts(ended, by=f"node.{names[1 - gone]}")
+    (requeued,) = [fact for unit in due_transitions(site.state, site.now) for fact in unit]
+    assert (requeued.job, requeued.cause, requeued.may_overlap) == (job.key, "node_stopped", False)
 
 
 @pytest.mark.parametrize("cause", ["boot_failed", "no_answer", "mismatch"])
