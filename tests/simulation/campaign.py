@@ -53,7 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.plan is not None:
         return _again(options.plan, how)
     began, cpu = time.monotonic(), time.process_time()
-    outcomes = list(_played([str(seed) for seed in range(options.first, options.first + options.seeds)], partial(run, drawn=drawn, **how)))
+    outcomes = list(
+        _played([str(seed) for seed in range(options.first, options.first + options.seeds)], partial(run, drawn=drawn, **how))
+    )
     seconds, spent = time.monotonic() - began, time.process_time() - cpu + _children()
     _report(outcomes, seconds, spent)
     if options.json:

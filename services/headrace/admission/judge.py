@@ -19,7 +19,7 @@ from headrace.contracts.values.durations import DurationError, parse_duration
 from headrace.contracts.values.ids import job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
 from headrace.domain.fold.arrays import state_of
-from headrace.domain.model.requests import make_request
+from headrace.domain.model.requests import is_steady, make_request
 from headrace.domain.queueing.access import is_member, may_act
 from headrace.domain.queueing.admissible import Rejection, never_fits, open_pools, time_limit_of
 from headrace.domain.queueing.freeze_drain import GOING, pool_closing, queue_closing, sentence
@@ -175,7 +175,8 @@ def amounts_of(state: State, asker: Asker, queue: Queue, asked: RequestedJob) ->
     amounts = _within_profile(state, profile, asked.request)
     if isinstance(amounts, Rejection):
         return Declined(amounts)
-    request = make_request(amounts, profile.replicas, profile, profile.mig, contained=asked.contained)
+    steady = is_steady(profile, state.terms.level, preemptible=asked.preemptible)
+    request = make_request(amounts, profile.replicas, profile, profile.mig, contained=asked.contained, steady=steady)
     never = never_fits(state, policy, profile, request, preemptible=asked.preemptible, beyond=_beyond(policy, asker))
     return amounts if never is None else Declined(never)
 

@@ -16,7 +16,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.writers import ADMISSION
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.job_states import HOLDING
-from headrace.domain.model.requests import make_request
+from headrace.domain.model.requests import is_steady, make_request
 from headrace.domain.queueing.admissible import Rejection, never_fits, time_limit_of
 from headrace.domain.state.supply import asked_by
 from headrace.governance.objects import ObjectName, name_of
@@ -121,9 +121,11 @@ def _never(
     if known.of != state.documents_sequence:
         known.of = state.documents_sequence
         known.answers.clear()
-    kind = (policy.key, fact.profile, tuple(sorted(fact.request.items())), fact.replicas, fact.mig, fact.preemptible, beyond)
+    amounts = tuple(sorted(fact.request.items()))
+    kind = (policy.key, fact.profile, amounts, fact.replicas, fact.mig, fact.contained, fact.preemptible, beyond)
     if kind not in known.answers:
-        asked = make_request(fact.request, fact.replicas, profile, fact.mig)
+        steady = is_steady(profile, state.terms.level, preemptible=fact.preemptible)
+        asked = make_request(fact.request, fact.replicas, profile, fact.mig, contained=fact.contained, steady=steady)
         known.answers[kind] = never_fits(state, policy, profile, asked, preemptible=fact.preemptible, beyond=beyond)
     return known.answers[kind]
 

@@ -433,6 +433,18 @@ def test_what_may_not_be_preempted_has_to_fit_in_the_reservation(history):
     assert rejection_of(judged(history, preemptible=False, request={"gpu": 1})) is None
 
 
+def test_what_may_not_be_preempted_is_refused_where_there_are_only_spot_instances():  # R38
+    node = d.BurstNode(gpus=2, gpu_model="H100")
+    burst = d.Burst(
+        provider="local", node=node, max_nodes=2, boot=MINUTE, idle=MINUTE, offers=(d.Offer(name="s", market="spot"),)
+    )
+    pool = d.Pool(name="sky", selector={"site": "sky"}, burst=burst)
+    history = History(policy("ml", 2), pools=(pool,), profiles=(profile("one", pools=("sky",)),))
+    asker = Asker("default", "ann", "ml", "one")
+    assert rejection_of(judged(history, asker)) is None
+    assert rejection_of(judged(history, asker, preemptible=False)) == ("NO_SUITABLE_NODE", "no node of pool sky could hold it")
+
+
 def test_too_many_pending_jobs_are_refused_with_a_hint_when_to_try_again(history):
     history.admit("ml/one")
     assert rejection_of(judged(history)) is None

@@ -348,13 +348,9 @@ class Books:
             self._job_changed(victim, record, number)
 
     def _node_fact(self, fact: Any, _record: Record, _number: int) -> None:
-        self._supply.node_changed(fact.node)
-        self._keeping.touch(fact.node)
-
-    def _instance_fact(self, fact: f.InstanceReleasedV1 | f.InstanceEndedV1, _record: Record, _number: int) -> None:
-        """Note the node of the same name, which is cordoned by a release and leaves with the end."""
-        self._supply.node_changed(fact.instance)
-        self._keeping.touch(fact.instance)
+        node = fact.instance if isinstance(fact, (f.InstanceReleasedV1, f.InstanceEndedV1)) else fact.node
+        self._supply.node_changed(node)
+        self._keeping.touch(node)
 
     def _pool_fact(self, fact: f.PoolAppliedV1 | f.PoolDeletedV1, _record: Record, number: int) -> None:
         self._supply.nodes_moved()
@@ -394,12 +390,10 @@ class Books:
         f.PolicyDeletedV1: _policy_deleted,
         f.PreemptionOrderedV1: _preemption_ordered,
         **dict.fromkeys((f.NodeRegisteredV1, f.NodeApprovedV1, f.NodeExcludedV1, f.NodeStoppedV1, f.NodeLostV1), _node_fact),
-        **dict.fromkeys((f.InstanceReleasedV1, f.InstanceEndedV1), _instance_fact),
-        f.NodeRemovedV1: _node_fact,
+        **dict.fromkeys((f.InstanceReleasedV1, f.InstanceEndedV1, f.NodeRemovedV1), _node_fact),
         **dict.fromkeys((f.NodeCordonedV1, f.NodeUncordonedV1, f.NodeDrainOrderedV1, f.NodeSetAsideV1), _node_fact),
         **dict.fromkeys((f.NodeCheckedV1, f.DeviceDrainedV1, f.DeviceReturnedV1), _node_fact),
-        f.PoolAppliedV1: _pool_fact,
-        f.PoolDeletedV1: _pool_fact,
+        **dict.fromkeys((f.PoolAppliedV1, f.PoolDeletedV1), _pool_fact),
         f.TenantAppliedV1: _tenant_applied,
         f.GroupAppliedV1: _group_fact,
         f.GroupDeletedV1: _group_fact,

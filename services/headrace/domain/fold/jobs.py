@@ -13,7 +13,7 @@ from headrace.contracts.values.ids import array_of, index_of
 from headrace.domain.fold import arrays
 from headrace.domain.fold.governance import cordon
 from headrace.domain.fold.holds import end_hold
-from headrace.domain.fold.nodes import held, release
+from headrace.domain.fold.nodes import held, lack, release
 from headrace.domain.fold.nominations import end_nomination, lift_bar
 from headrace.domain.model.attempts import PastJob, new_attempt, new_ending
 from headrace.domain.model.derived import NOTHING
@@ -173,12 +173,12 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
         return
     if node is None:  # it left while the grant was on its way
         if job.state is JobState.STARTING:
-            _lack(state, job, fact.rank)
+            lack(state, job, fact.rank)
         return
     if job.state is JobState.PENDING:
         _leave_line(state, job, fact, sequence)
         for rank in range(fact.rank):
-            _lack(state, job, rank)
+            lack(state, job, rank)
     if not node.healthy:  # it went while the grant was on its way
         state.unsettled[job.key] = job
     lease = new_lease(job, fact, node.name, sequence, place, state.now)
@@ -202,12 +202,6 @@ def _is_next(job: JobRecord, fact: f.LeaseGrantedV1) -> bool:
     if job.state is JobState.PENDING:
         return fact.attempt == job.attempt + 1
     return job.state is JobState.STARTING and fact.attempt == job.attempt and fact.rank not in job.leases
-
-
-def _lack(state: State, job: JobRecord, rank: int) -> None:
-    """A replica of a gang was granted a node that had left: the attempt cannot become whole (R35)."""
-    job.endings += (new_ending(rank, "revoked", message="node_stopped"),)
-    state.unsettled[job.key] = job
 
 
 def _leave_line(state: State, job: JobRecord, fact: f.LeaseGrantedV1, sequence: int) -> None:

@@ -322,6 +322,12 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     pool.openings += lease.overdue or (not job.preemptible and job.time_limit is None)  # it was not to be counted on
 
 
+def lack(state: State, job: JobRecord, rank: int) -> None:
+    """A replica of a gang was granted a node that had left: the attempt cannot become whole (R35)."""
+    job.endings += (new_ending(rank, "revoked", message="node_stopped"),)
+    state.unsettled[job.key] = job
+
+
 def note_left(state: State, job: JobRecord, exited_at: int) -> None:
     """A victim has gone: note when, for the three parts of a preemption's time."""
     preemption = state.preemptions.get(job.yields_to)

@@ -12,12 +12,12 @@ REMEMBERED = HOUR
 
 @dataclass(slots=True, eq=False)
 class Instance:
-    """One order, and what became of it. Its node has the same name. Times of the log; 0: not yet. `created_at` and `ended_at`: the
-    provider's times, as far as they lie between the order and the record that says them.
+    """One order, and what became of it. Its node has the same name. Times of the log; 0: not yet.
 
+    `created_at`, `ended_at`: the provider's times, kept between the order and the record that says them.
     `growth`: the sequence of the request that it is for; 0: for `min_nodes`. `price`: of an hour, in millionths. `refused`: the code.
-    `released`: the cause. `emptied_at`: when its node last became empty; `used`: whether it ever held a lease. `ended_at`: when it was
-    refused or had ended.
+    `released`: the cause. `emptied_at`: when its node last became empty; `used`: whether it ever held a lease. `ended_at` is also when
+    it was refused.
     """
 
     name: str

@@ -11,12 +11,13 @@ from headrace.contracts.values.mig import best_start, family_of, most_of, placem
 from headrace.domain.model.dedication import may_use, owner_of_new, reach_in
 from headrace.domain.model.devices import change
 from headrace.domain.model.topology import fullest
+from headrace.domain.placement.offers import SPOT, offers_of
 from headrace.domain.state.supply import census_of, new_nodes
 from headrace.domain.state.topology import domains_by_fit, topology_of
 from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from headrace.contracts.values.mig import Layout
     from headrace.domain.indexes.slice_packing import SliceMix
@@ -212,7 +213,19 @@ def model_allowed(model: str, shape: Shape) -> bool:
 def replicas_if_empty(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
     """How many replicas the known nodes that a policy may use could hold if all of them were empty (R13, R21)."""
     kinds = census_of(pool).of(policy)
-    return sum(count * _replicas_on_empty(kind, shape) for kind, count in kinds) + _replicas_on_new(pool, shape, policy)
+    there = sum(count * _replicas_on_empty(kind, shape) for kind, count in kinds)
+    return there + _replicas_on_new(pool, shape, policy, new_nodes(pool))
+
+
+def replicas_if_replaced(pool: PoolState, shape: Shape, policy: tuple[str, str], instances: Container[str]) -> int:
+    """The same once the pool's instances have left, and made way for new ones (R38): those that are there may be spot instances."""
+    if pool.document.burst is None:
+        return 0
+    census = census_of(pool)
+    kinds = {kind: _replicas_on_empty(kind, shape) for kind, _ in census.of(policy)}
+    stay = {name: brought.kind for name, brought in census.nodes.items() if name not in instances}
+    there = sum(kinds.get(kind, 0) for kind in stay.values())
+    return there + _replicas_on_new(pool, shape, policy, max(0, pool.document.burst.max_nodes - len(stay)))
 
 
 def replicas_together_if_empty(pool: PoolState, request: Request, policy: tuple[str, str]) -> int:
@@ -233,10 +246,12 @@ def _replicas_on_empty(kind: NodeKind, shape: Shape) -> int:
     return min(devices, *_by_host(kind.cpu, kind.memory, shape))
 
 
-def _replicas_on_new(pool: PoolState, shape: Shape, policy: tuple[str, str]) -> int:
-    """What the nodes could hold that the pool may still create (R6): amounts that their description leaves out count as sufficient."""
-    burst, count = pool.document.burst, new_nodes(pool)
+def _replicas_on_new(pool: PoolState, shape: Shape, policy: tuple[str, str], count: int) -> int:
+    """What nodes could hold that the pool creates (R6): amounts that their description leaves out count as sufficient."""
+    burst = pool.document.burst
     if burst is None or not count or owner_of_new(pool.document) not in reach_in(pool.document, policy):
+        return 0
+    if shape.steady and all(offer.market == SPOT for offer in offers_of(burst)):
         return 0
     node = burst.node
     if not model_allowed(node.gpu_model, shape) or (shape.needs_device and node.mig != bool(shape.mig)):

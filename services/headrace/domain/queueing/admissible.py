@@ -12,7 +12,7 @@ from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.isolation import LEVELS
 from headrace.contracts.values.mig import slices_of
 from headrace.contracts.values.reasons import RejectReason
-from headrace.domain.placement.placement import replicas_if_empty, replicas_together_if_empty
+from headrace.domain.placement.placement import replicas_if_empty, replicas_if_replaced, replicas_together_if_empty
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.state.quota import scopes_of, with_reservation
 from headrace.domain.state.supply import capacity_of, is_known
@@ -85,13 +85,13 @@ def _never_in(
     state: State, policy: PolicyState, pool: PoolState, request: Request, *, preemptible: bool, beyond: bool
 ) -> Rejection | None:
     return (
-        _beyond_hardware(pool, policy, request)
+        _beyond_hardware(state, pool, policy, request)
         or _beyond_limits(state, policy, pool, request, beyond=beyond)
         or (None if preemptible else _beyond_reservation(state, policy, pool, request))
     )
 
 
-def _beyond_hardware(pool: PoolState, policy: PolicyState, request: Request) -> Rejection | None:
+def _beyond_hardware(state: State, pool: PoolState, policy: PolicyState, request: Request) -> Rejection | None:
     """Capacity, then nodes. Before the first node has registered nothing is known about either (R6), save of keys no node brings."""
     for key, asked in gpus_first(request.total):
         known = capacity_of(pool, key, policy.key)
@@ -100,6 +100,8 @@ def _beyond_hardware(pool: PoolState, policy: PolicyState, request: Request) -> 
             has = f"pool {pool.document.name} has {format_amount(key, known)}{mine}"
             return Rejection(RejectReason.EXCEEDS_POOL_CAPACITY, f"it asks for {format_amount(key, asked)} {key}, {has}")
     possible = replicas_if_empty(pool, request.shape, policy.key) if is_known(pool) else request.replicas
+    if possible < request.replicas:
+        possible = max(possible, replicas_if_replaced(pool, request.shape, policy.key, state.instances))
     if possible < request.replicas:
         return Rejection(RejectReason.NO_SUITABLE_NODE, _unsuitable(pool, request, possible))
     if request.required and is_known(pool):

@@ -109,6 +109,23 @@ def test_on_a_node_that_is_lost_nothing_is_kept(story: Story, tables: Tables) ->
     assert idle_rows(tables) == [("high", 10, 12, 2)]
 
 
+def test_on_a_node_that_leaves_with_its_instance_nothing_is_kept(amended: Story, tables: Tables) -> None:  # R38
+    preempting(amended)
+    offer = f.provisioning.OfferTaken(name="default")
+    order = {"instance": "n1", "pool": "hq", "provider": "local", "offer": offer, "token": "t", "expires": 1}
+    amended.append_facts(11, "provisioner", f.InstanceOrderedV1(**order))
+    amended.append_facts(12, "provisioner", f.InstanceEndedV1(instance="n1", cause="vanished", at=12 * SECOND))
+    tables.settle(amended.books)
+    assert idle_rows(tables) == [("high", 10, 12, 2)]
+
+
+def test_on_a_node_that_is_removed_nothing_is_kept(amended: Story, tables: Tables) -> None:  # R38
+    preempting(amended)
+    amended.append_facts(12, "governance", f.NodeRemovedV1(author="default.ann", node="n1"))
+    tables.settle(amended.books)
+    assert idle_rows(tables) == [("high", 10, 12, 2)]
+
+
 def test_books_opened_again_go_on_with_what_is_kept(story: Story, tables: Tables) -> None:
     first, second, preemptor = preempting(story)
     tables.settle(story.books)

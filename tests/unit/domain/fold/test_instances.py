@@ -52,6 +52,26 @@ def test_orders_that_are_refused_together_close_their_offer_once():
     assert (offer.failures, offer.closed_until) == (1, site.now + MINUTE)
 
 
+def test_an_instance_is_there_from_when_to_when_its_provider_says_between_the_order_and_the_record():
+    site = Cloud()
+    (name,) = site.ordered()
+    began = site.now
+    site.wait(60)
+    site.append_facts(f.InstanceCreatedV1(instance=name, provider_id="p", at=began + 10), by="provisioner")
+    site.wait(60)
+    site.append_facts(f.InstanceEndedV1(instance=name, cause="idle", at=began + 90), by="provisioner")
+    one = site.state.instances[name]
+    assert (one.created_at, one.ended_at) == (began + 10, began + 90)
+
+    (other,) = site.ordered()
+    ordered = site.now
+    site.wait(60)
+    site.append_facts(f.InstanceCreatedV1(instance=other, provider_id="p", at=1), by="provisioner")
+    site.append_facts(f.InstanceEndedV1(instance=other, cause="idle", at=site.now + HOUR), by="provisioner")
+    two = site.state.instances[other]
+    assert (two.created_at, two.ended_at) == (ordered, site.now)
+
+
 def test_facts_that_come_too_late_change_nothing():
     site = Cloud()
     (name,) = site.ordered()

@@ -4,16 +4,18 @@ import msgspec
 import pytest
 
 from headrace.contracts import facts as f
+from headrace.contracts.documents import model as d
 from headrace.contracts.documents.model import Share, Tenant
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS
 from headrace.contracts.values.durations import HOUR
 from headrace.contracts.values.isolation import CONTAINED, UNABLE
 from headrace.contracts.values.reasons import RejectReason
-from headrace.domain.model.requests import intern_request, make_request
+from headrace.domain.model.requests import intern_request, is_steady, make_request
 from headrace.domain.queueing.admissible import Rejection, never_fits, time_limit_of
 from tests.unit.domain.hall import Hall, gpus
 from tests.unit.domain.site import policy, profile
+from tests.unit.provisioner.cloud import Cloud
 
 
 def judge(hall, policy, amounts, *, replicas=1, preemptible=True, beyond=False):
@@ -170,3 +172,29 @@ def test_a_time_limit_above_a_maximum_is_refused_by_name():
         "EXCEEDS_POLICY_LIMIT",
         "time_limit: 7h is asked for, policy default/dev allows at most 6h",
     )
+
+
+ON_DEMAND, ONLY_SPOT = (d.Offer(name="spot", market="spot"), d.Offer(name="plain")), (d.Offer(name="spot", market="spot"),)
+
+
+@pytest.mark.parametrize(
+    ("offers", "by_hand", "preemptible", "never"),
+    [
+        (ON_DEMAND, False, False, False),  # the spot instance leaves, and another one comes
+        (ON_DEMAND, True, False, True),  # the node stays
+        (ONLY_SPOT, False, False, True),
+        (ONLY_SPOT, False, True, False),
+    ],
+)
+def test_a_pool_full_of_spot_instances_may_still_run_what_must_not_be_interrupted(offers, by_hand, preemptible, never):  # R38
+    site = Cloud(offers=offers, max_nodes=1)
+    site.law(profile("one", pools=("cloud",), gpu_models=("H100",)))
+    if by_hand:
+        site.node("mine", pool="cloud", model="A100")
+    else:
+        site.joined()
+    state, asked = site.state, site.state.profile("default", "one")
+    steady = is_steady(asked, state.terms.level, preemptible=preemptible)
+    request = make_request(asked.request, 1, asked, steady=steady)
+    found = never_fits(state, state.policies["default", "dev"], asked, request, preemptible=True, beyond=False)
+    assert (found.reason if found else None) == (RejectReason.NO_SUITABLE_NODE if never else None)
