@@ -14,7 +14,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -192,16 +192,13 @@ class Groups:
         here = _own(_text("/proc/self/cgroup") if own is None else own)
         self._name = f"headrace.{name}"
         self._modern = not any(name in old for name in CONTROLLERS)
-        self._unified = self._made(unified, here.get("", "/")) if unified else ""
         self._controlled: dict[str, str] = {}
-        for controller in CONTROLLERS:
+        for controller in (name for name in CONTROLLERS if name in old):
             with contextlib.suppress(OSError):
-                if controller in old:
-                    self._controlled[controller] = self._made(old[controller], here.get(controller, "/"))
-                elif self._unified and _enable(self._unified, controller):
-                    self._controlled[controller] = self._unified
+                self._controlled[controller] = _made(_visible(old[controller], here.get(controller, "/")), self._name)
+        self._unified = self._choose(unified, here.get("", "/"), [name for name in CONTROLLERS if name not in old])
         if not self._unified and not self._controlled:
-            raise OSError(errno.ENOENT, "no control groups are mounted")
+            raise OSError(errno.ENOENT, "no group for jobs can be made" if unified else "no control groups are mounted")
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -230,13 +227,35 @@ class Groups:
             with contextlib.suppress(OSError):
                 os.rmdir(path)
 
-    def _made(self, mount: str, here: str) -> str:
-        """Create the node's group in one hierarchy: below the executor's own group, or at the top if that is not visible here."""
-        inside = mount + here.rstrip("/")
-        path = f"{inside if os.path.isdir(inside) else mount}/{self._name}"
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path)
-        return path
+    def _choose(self, mount: str, here: str, wanted: Sequence[str]) -> str:
+        """Create the node's group of version 2 where most of the wanted controllers can be enabled; "" if it can be nowhere.
+
+        Below the executor's own group if possible; otherwise at the top, where no other group's processes are in the way.
+        """
+        own, found = _visible(mount, here), dict[str, list[str]]()
+        for parent in dict.fromkeys((own, mount)) if mount else ():
+            with contextlib.suppress(OSError):
+                path = _made(parent, self._name)
+                enabled = [controller for controller in wanted if _enable(path, controller, own)]
+                if holds_processes(path):
+                    found[path] = enabled
+                    if len(enabled) == len(wanted):
+                        break
+                else:
+                    os.rmdir(path)
+        best = max(found, key=lambda path: len(found[path]), default="")
+        self._controlled |= dict.fromkeys(found.get(best, ()), best)
+        for path in found.keys() - {best}:
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+        return best
+
+
+def holds_processes(directory: str) -> bool:
+    """False if a group of version 2 is threaded or below a threaded one: the kernel places no process there, or none below it."""
+    with contextlib.suppress(OSError):
+        return _text(f"{directory}/cgroup.type").strip() == "domain"
+    return True
 
 
 def group_of_process(pid: int, name: str) -> LeaseGroup | None:
@@ -271,8 +290,25 @@ def out_of_memory(given: int, count: str = "some") -> str:
     return f"out of memory: it used {used}, and the kernel killed {count} of its processes"
 
 
-def _enable(path: str, controller: str) -> bool:
-    """Enable the controller for the groups below `path`, from the top down; True on success (version 2)."""
+def _visible(mount: str, here: str) -> str:
+    """Return the directory of the group `here` in a hierarchy, or the hierarchy's top if the group is not visible in it."""
+    inside = mount + here.rstrip("/")
+    return inside if os.path.isdir(inside) else mount
+
+
+def _made(parent: str, name: str) -> str:
+    path = f"{parent}/{name}"
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path)
+    return path
+
+
+def _enable(path: str, controller: str, own: str) -> bool:
+    """Enable the controller for the groups below `path`, from the top down; True on success (version 2). `own`: the executor's group.
+
+    A group that controls others may hold no process. The kernel refuses that for memory, but for `cpu` and `pids` it makes the group
+    threaded, and groups below it then take no process. So our own group is emptied first, and a group of others stays as it is.
+    """
     steps = [path]
     while os.path.exists(f"{os.path.dirname(steps[0])}/cgroup.subtree_control"):
         steps.insert(0, os.path.dirname(steps[0]))
@@ -281,24 +317,30 @@ def _enable(path: str, controller: str) -> bool:
             continue
         if controller not in _text(f"{step}/cgroup.controllers").split():
             return False
-        try:
-            _write(f"{step}/cgroup.subtree_control", f"+{controller}")
-        except OSError as error:
-            if error.errno != errno.EBUSY:
+        if (
+            step != path and os.path.exists(f"{step}/cgroup.type") and _text(f"{step}/cgroup.procs")
+        ):  # the root alone has no type
+            if step != own:
                 return False
             _step_aside(step)
+        try:
             _write(f"{step}/cgroup.subtree_control", f"+{controller}")
+        except OSError:
+            return False
     return True
 
 
 def _step_aside(step: str) -> None:
-    """Move the processes of a group, the executor included, to a subgroup: a group that controls others may hold no process."""
-    in_daemon_thread = f"{step}/headrace-executor"
+    """Move the processes of a group, the executor included, to a subgroup; repeated, because some may have begun meanwhile."""
+    aside = f"{step}/headrace-executor"
     with contextlib.suppress(FileExistsError):
-        os.mkdir(in_daemon_thread)
-    for pid in _text(f"{step}/cgroup.procs").split():
-        with contextlib.suppress(ProcessLookupError):
-            _write(f"{in_daemon_thread}/cgroup.procs", pid)
+        os.mkdir(aside)
+    for _ in range(ROUNDS):
+        if not (pids := _text(f"{step}/cgroup.procs").split()):
+            return
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                _write(f"{aside}/cgroup.procs", pid)
 
 
 def _mounted(mountinfo: str) -> tuple[str, dict[str, str]]:

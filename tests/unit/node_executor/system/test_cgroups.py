@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 from pathlib import Path
 
@@ -162,6 +163,63 @@ def test_where_there_are_no_groups_that_is_an_error_and_where_a_controller_lacks
         files(path, "cgroup.subtree_control")
         (path / "cgroup.controllers").write_text("cpu")
     assert Groups("gpu01", f"30 1 0:1 / {tmp_path} rw - cgroup2 none rw", "0::/").missing == ("memory", "pids")
+
+
+def test_a_group_of_others_with_processes_in_it_stays_as_it_is_and_jobs_go_to_the_top(tmp_path, modern) -> None:
+    (tmp_path / "service" / "cgroup.type").write_text("domain\n")
+    (tmp_path / "service" / "cgroup.procs").write_text("4711\n")  # the kernel would make it threaded if it got +cpu
+    own = files(tmp_path / "service" / "session", "cgroup.subtree_control", "cgroup.procs")
+    (own / "cgroup.controllers").touch()
+    home = files(tmp_path / "headrace.gpu01", "cgroup.subtree_control")
+    (home / "cgroup.controllers").write_text("cpu memory pids\n")
+    groups = Groups("gpu01", modern, "0::/service/session\n")
+    assert (groups.missing, groups.group("x").directory) == ((), f"{home}/x")
+    assert written(tmp_path / "service") == {
+        "cgroup.type": "domain\n",
+        "cgroup.procs": "4711\n",
+        "cgroup.controllers": "cpuset cpu io memory pids\n",
+    }
+    assert not (own / "headrace.gpu01").exists()
+
+
+def test_a_group_that_takes_no_processes_is_not_used(tmp_path) -> None:
+    for path in (tmp_path, tmp_path / "headrace.gpu01"):
+        files(path, "cgroup.subtree_control")
+        (path / "cgroup.controllers").touch()
+    (tmp_path / "headrace.gpu01" / "cgroup.type").write_text("domain invalid\n")
+    with pytest.raises(OSError, match="no group for jobs can be made"):
+        Groups("gpu01", f"30 1 0:1 / {tmp_path} rw - cgroup2 none rw", "0::/")
+
+
+def test_an_executor_whose_group_is_below_a_threaded_one_places_its_jobs_at_the_top(unified: str) -> None:
+    outer, mount = (
+        Path(unified, "outer"),
+        "/sys/fs/cgroup/unified" if os.path.isdir("/sys/fs/cgroup/unified") else "/sys/fs/cgroup",
+    )
+    (outer / "threads").mkdir(parents=True)
+    (outer / "threads" / "cgroup.type").write_text("threaded")
+    own = outer / "other"
+    own.mkdir()
+    assert (own / "cgroup.type").read_text() == "domain invalid\n"
+    groups = Groups("gpu01-threads", f"30 1 0:1 / {mount} rw - cgroup2 none rw", f"0::{own.as_posix().removeprefix(mount)}")
+    group = groups.group("x.1.0")
+    try:
+        group.make(Limits())
+        entry = group.place("job")
+        with subprocess.Popen(["sleep", "600"]) as process:
+            Path(entry.group, "cgroup.procs").write_text(str(process.pid))
+            group.kill()
+            assert process.wait() == -9
+        assert (entry.group, not (own / "headrace.gpu01-threads").exists()) == (
+            f"{mount}/headrace.gpu01-threads/x.1.0/job",
+            True,
+        )
+    finally:
+        group.sweep()
+        group.remove()
+        groups.close()
+        for path in (own, outer / "threads", outer):
+            path.rmdir()
 
 
 def test_two_executors_of_one_name_keep_out_of_each_others_way(tmp_path) -> None:
