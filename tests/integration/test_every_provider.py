@@ -1,4 +1,5 @@
-"""What every provider does (docs/providers.md): the same tests over processes of this machine, EC2, and the cloud of the simulation."""
+"""What every provider does (docs/providers.md): the same tests over processes of this machine, EC2, machines with an SSH server,
+and the cloud of the simulation."""
 
 from __future__ import annotations
 
@@ -8,15 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from headrace.provisioner.providers import Created, NotAuthorized, ProviderAway, Refusal, local
-from tests.unit.provisioner.providers.clouds import REGION, Ec2Scene, LocalScene, SimulatedScene, order_of
+from headrace.provisioner.providers import Created, Machine, NotAuthorized, OfferAsked, ProviderAway, Refusal, local
+from tests.unit.provisioner.providers.clouds import (
+    IMAGE,
+    OFFER,
+    REGION,
+    Ec2Scene,
+    LocalScene,
+    SimulatedScene,
+    SshScene,
+    order_of,
+)
+from tests.unit.provisioner.providers.ssh_server import SSHD
 
-WITH_FAULTS = (LocalScene, Ec2Scene)
-Scene = LocalScene | Ec2Scene | SimulatedScene
+WITH_FAULTS = (LocalScene, Ec2Scene, SshScene)
+Faulty = LocalScene | Ec2Scene | SshScene
+Scene = Faulty | SimulatedScene
 
 
 @contextlib.asynccontextmanager
 async def opened(kind: type[Scene], place: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    if kind is SshScene and not SSHD.exists():
+        pytest.skip(f"{SSHD} is missing")
     made = kind(place)
     if isinstance(made, LocalScene):
         monkeypatch.setattr(local.sys, "executable", made.executable)
@@ -24,13 +38,13 @@ async def opened(kind: type[Scene], place: Path, monkeypatch: pytest.MonkeyPatch
     await made.close()
 
 
-@pytest.fixture(params=[*WITH_FAULTS, SimulatedScene], ids=["local", "ec2", "simulated"])
+@pytest.fixture(params=[*WITH_FAULTS, SimulatedScene], ids=["local", "ec2", "ssh", "simulated"])
 async def scene(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     async with opened(request.param, tmp_path, monkeypatch) as made:
         yield made
 
 
-@pytest.fixture(params=WITH_FAULTS, ids=["local", "ec2"])
+@pytest.fixture(params=WITH_FAULTS, ids=["local", "ec2", "ssh"])
 async def faulty(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     """Those whose faults are switched on; the faults of the simulation come by chance (tests/simulation)."""
     async with opened(request.param, tmp_path, monkeypatch) as made:
@@ -39,6 +53,14 @@ async def faulty(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: py
 
 async def shown(scene: Scene) -> dict[str, bool]:
     return {one.instance: one.runs for one in await scene.provider.list([REGION])}
+
+
+async def checked(scene: Scene) -> str:
+    """What a check says of an order that was not made."""
+    try:
+        return (await scene.provider.check([OfferAsked(OFFER, Machine(image=IMAGE))])).get(OFFER.name, "")
+    except ProviderAway as error:
+        return str(error)
 
 
 async def test_an_order_makes_one_instance_however_often_it_is_repeated(scene: Scene) -> None:
@@ -75,7 +97,7 @@ async def test_instances_of_another_installation_are_not_shown(scene: Scene) -> 
     assert list(await scene.of("inst-2").list([REGION])) == []
 
 
-async def test_an_order_whose_answer_was_lost_is_found_by_its_token(faulty: LocalScene | Ec2Scene) -> None:
+async def test_an_order_whose_answer_was_lost_is_found_by_its_token(faulty: Faulty) -> None:
     faulty.lose_answers()
     with pytest.raises(ProviderAway):
         await faulty.provider.create(order_of())
@@ -86,7 +108,7 @@ async def test_an_order_whose_answer_was_lost_is_found_by_its_token(faulty: Loca
     assert await faulty.running() == ["cloud-1"]
 
 
-async def test_an_order_whose_answer_was_lost_is_ended_by_its_name(faulty: LocalScene | Ec2Scene) -> None:
+async def test_an_order_whose_answer_was_lost_is_ended_by_its_name(faulty: Faulty) -> None:
     faulty.lose_answers()
     with pytest.raises(ProviderAway):
         await faulty.provider.create(order_of())
@@ -95,7 +117,7 @@ async def test_an_order_whose_answer_was_lost_is_ended_by_its_name(faulty: Local
     assert await faulty.running() == []
 
 
-async def test_what_is_sold_out_is_refused_and_not_made(faulty: LocalScene | Ec2Scene) -> None:
+async def test_what_is_sold_out_is_refused_and_not_made(faulty: Faulty) -> None:
     faulty.refuse()
     refused = await faulty.provider.create(order_of())
     assert isinstance(refused, Refusal)
@@ -104,7 +126,7 @@ async def test_what_is_sold_out_is_refused_and_not_made(faulty: LocalScene | Ec2
     assert isinstance(await faulty.provider.create(order_of()), Created)
 
 
-async def test_without_an_answer_nothing_is_concluded(faulty: LocalScene | Ec2Scene) -> None:
+async def test_without_an_answer_nothing_is_concluded(faulty: Faulty) -> None:
     made = await faulty.provider.create(order_of())
     assert isinstance(made, Created)
     faulty.be_away()
@@ -119,7 +141,7 @@ async def test_without_an_answer_nothing_is_concluded(faulty: LocalScene | Ec2Sc
     assert await faulty.running() == ["cloud-1"]
 
 
-async def test_credentials_that_are_refused_are_said_so(faulty: LocalScene | Ec2Scene) -> None:
+async def test_credentials_that_are_refused_are_said_so(faulty: Faulty) -> None:
     faulty.take_no_credentials()
     for call in (
         faulty.provider.create(order_of()),
@@ -132,7 +154,19 @@ async def test_credentials_that_are_refused_are_said_so(faulty: LocalScene | Ec2
     assert await faulty.running() == []
 
 
-async def test_without_a_login_nothing_is_made(faulty: LocalScene | Ec2Scene) -> None:
+async def test_a_check_makes_nothing(scene: Scene) -> None:
+    assert (await checked(scene), await scene.running()) == ("", [])
+
+
+async def test_a_check_says_when_credentials_are_refused_or_nothing_answers(faulty: Faulty) -> None:
+    for trouble in (faulty.take_no_credentials, faulty.be_away):
+        trouble()
+        assert await checked(faulty)
+        faulty.mend()
+    assert await checked(faulty) == ""
+
+
+async def test_without_a_login_nothing_is_made(faulty: Faulty) -> None:
     with pytest.raises(ProviderAway, match="no login"):
         await faulty.provider.create(order_of(environment={}))
     assert await faulty.running() == []

@@ -115,6 +115,9 @@ class SimulatedCloud:
     async def prices(self, offers: object) -> dict[str, int]:
         return {}
 
+    async def check(self, offers: object) -> dict[str, str]:
+        return {}
+
     def at_rest(self) -> None:
         """Nothing costs money that the ledger does not know of."""
         state = self._world.watch.state

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.client import answers
+from headrace.client import answers, burst_answers
 from headrace.client.api import Api, part
 from headrace.client.errors import Refused, Unreachable
 from headrace.contracts.messages.queries import GetAnswer, LogsAnswer, RecordsAnswer, StoredRecord
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from headrace.client.feed import FeedFact
     from headrace.client.utilization import Utilization
     from headrace.contracts.messages.audit import AuditAnswer, AuditRequest
-    from headrace.contracts.messages.burst import InstanceView, OfferView, PlanAnswer
+    from headrace.contracts.messages.burst import CheckAnswer, InstanceView, OfferView, PlanAnswer
     from headrace.contracts.messages.explanation import WhyView
     from headrace.contracts.messages.history import DiffRequest, DiffView, LedgerPoint, PastView
     from headrace.contracts.messages.installation import InstallationView
@@ -127,15 +127,19 @@ class Questions:
 
     async def instances(self) -> tuple[InstanceView, ...]:
         """The instances that live, and those that ended within the last hour."""
-        return tuple(map(answers.instance, (await self.called.get("/v1/instances", {})).get("instances", ())))
+        return tuple(map(burst_answers.instance, (await self.called.get("/v1/instances", {})).get("instances", ())))
 
     async def offers(self) -> tuple[OfferView, ...]:
         """The offers of every pool, in the order in which they are asked."""
-        return tuple(map(answers.offer, (await self.called.get("/v1/offers", {})).get("offers", ())))
+        return tuple(map(burst_answers.offer, (await self.called.get("/v1/offers", {})).get("offers", ())))
 
     async def plan_growth(self, pool: str, nodes: int) -> PlanAnswer:
         """What would be ordered if a pool were asked for nodes now."""
-        return answers.growth_plan(await self.called.get(f"/v1/pools/{part(pool)}:planGrowth", {"nodes": nodes}))
+        return burst_answers.growth_plan(await self.called.get(f"/v1/pools/{part(pool)}:planGrowth", {"nodes": nodes}))
+
+    async def check_offers(self, pool: str) -> CheckAnswer:
+        """What the provider of a pool says of its offers; nothing is made."""
+        return burst_answers.offer_checks(await self.called.get(f"/v1/pools/{part(pool)}:checkOffers", {}))
 
     async def documents(self, kind: str, name: str = "") -> GetAnswer:
         """Documents of a kind in force, or those of one name."""

@@ -90,6 +90,7 @@ TABLE: dict[str, RoleRow] = {
     "ListInstances": _INSPECT,
     "ListOffers": _INSPECT,
     "PlanGrowth": _INSPECT,
+    "CheckOffers": _PROVIDE,
     "EndInstance": _PROVIDE,
     "SubmitJobs": _SUBMIT,
     "GetJob": _READ,

@@ -15,7 +15,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.placement.offers import closed_for, offers_of
-from headrace.provisioner.providers import NotAuthorized, Order, ProviderAway, Refusal, machine_of
+from headrace.provisioner.providers import NotAuthorized, NotYet, Order, ProviderAway, Refusal, machine_of
 from headrace.provisioner.reconcile import compare
 
 if TYPE_CHECKING:
@@ -111,6 +111,9 @@ class Acting:
                 await (self._create(instance) if call.what == "create" else self._end(instance))
             self.trouble.pop(instance.provider, None)
             self._pauses[call] = asyncio.get_running_loop().time() + ANSWERED, RETRY_FIRST / 2
+        except NotYet:
+            self.trouble.pop(instance.provider, None)
+            self._pause(call, instance.provider, None)
         except (ProviderAway, TimeoutError) as error:
             self._pause(call, instance.provider, error)
         except Exception:  # noqa: BLE001 - one call that fails must not end the others

@@ -12,17 +12,23 @@ from headrace.bus.process import Service
 from headrace.bus.variables import INSTALLATION, LOCAL_JOBS, NODES_URL, PASSWORD, URL, USER
 from headrace.contracts.facts import InstanceReleasedV1
 from headrace.contracts.facts.writers import GOVERNANCE, PROVISIONER
-from headrace.contracts.messages.burst import EndInstanceRequest, InstanceTokenRequest
+from headrace.contracts.messages.burst import (
+    CheckAnswer,
+    CheckRequest,
+    EndInstanceRequest,
+    InstanceTokenRequest,
+    OfferCheck,
+)
 from headrace.contracts.messages.queries import Answer, ApplyAnswer, Change
 from headrace.contracts.messages.tokens import TokenAnswer
 from headrace.contracts.transport.codec import Malformed, decode, encode
 from headrace.contracts.transport.subjects import query
 from headrace.contracts.values.ids import is_token
 from headrace.contracts.values.money import millionths
-from headrace.domain.placement.offers import spent
+from headrace.domain.placement.offers import offers_of, spent
 from headrace.provisioner.acting import Acting
 from headrace.provisioner.decide import Provisioner
-from headrace.provisioner.providers import Provider, ProviderAway, ec2
+from headrace.provisioner.providers import OfferAsked, Provider, ProviderAway, ec2, machine_of, ssh
 from headrace.provisioner.providers.local import DIRECTORY, NODES, LocalProvider
 from headrace.provisioner.providers.local import NAME as LOCAL
 from headrace.service.answering import Handler, Refused
@@ -32,12 +38,14 @@ from headrace.service.hosting import LedgerFollower, Part, Work
 from headrace.service.task_group import run_until_first_ends
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from headrace.domain.model.instances import Instance
     from headrace.health.health import Health
 
 LOGIN_WITHIN = 5.0
+CHECK_WITHIN = 20.0
 
 
 async def prepare(service: Service, follower: LedgerFollower) -> Work:
@@ -56,7 +64,7 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
         known.arguments,
     )
     show(service.health, acting, decider)
-    handlers = Requests(deciding, decider).handlers()
+    handlers = Requests(deciding, decider, known.by_name).handlers()
 
     def leads() -> bool:
         return deciding.caught_up.is_set() and deciding.leads
@@ -82,6 +90,7 @@ async def providers_of(service: Service) -> Providers:
     by_name: dict[str, Provider] = {
         LOCAL: LocalProvider(directory / LOCAL, service.data / NODES, installation, why_not_local(jobs)),
         ec2.NAME: ec2.Ec2Provider(installation),
+        ssh.NAME: ssh.SshProvider(directory / ssh.NAME, installation),
     }
     return Providers(installation, by_name, {LOCAL: ("--run-as", jobs or "self", "--limits", "off"), ec2.NAME: ec2.ARGUMENTS})
 
@@ -128,15 +137,34 @@ class Logins:
 
 
 class Requests:
-    """What operators ask, through the API: to end an instance."""
+    """What operators ask, through the API: to end an instance, and whether a pool's offers would do."""
 
-    def __init__(self, deciding: Deciding, decider: Provisioner) -> None:
+    def __init__(self, deciding: Deciding, decider: Provisioner, providers: Mapping[str, Provider]) -> None:
         self._deciding = deciding
         self._decider = decider
+        self._providers = providers
 
     def handlers(self) -> dict[str, Handler]:
         """Handlers by request, except `status`."""
-        return {"end": self.end}
+        return {"end": self.end, "check": self.check}
+
+    async def check(self, tenant: str, user: str, payload: bytes) -> CheckAnswer:  # noqa: ARG002 - the answer is the same for all
+        """Ask the pool's provider what it would say of orders; nothing is made."""
+        request = decode(payload, CheckRequest)
+        await self._deciding.caught_up.wait()
+        pool = self._decider.state.pools.get(request.pool) if is_token(request.pool) else None
+        burst = pool.document.burst if pool is not None else None
+        provider = self._providers.get(burst.provider) if burst is not None else None
+        if burst is None or provider is None:
+            raise Refused("NOT_FOUND", f"no provider creates nodes of pool {request.pool[:80]!r}; see `headrace burst offers`")
+        offers = offers_of(burst)
+        try:
+            async with asyncio.timeout(CHECK_WITHIN):
+                found = await provider.check([OfferAsked(offer, machine_of(burst, offer)) for offer in offers])
+        except (ProviderAway, TimeoutError) as error:
+            found = dict.fromkeys((offer.name for offer in offers), str(error) or f"no answer within {CHECK_WITHIN:g} s")
+        checks = tuple(OfferCheck(offer=offer.name, problem=found.get(offer.name, "")[:500]) for offer in offers)
+        return CheckAnswer(pool=request.pool, provider=burst.provider, offers=checks)
 
     async def end(self, tenant: str, user: str, payload: bytes) -> ApplyAnswer:
         """Release an instance: its jobs leave by their ladders, then it is ended."""

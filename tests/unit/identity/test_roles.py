@@ -45,6 +45,7 @@ SORTS: dict[str, set[str]] = {
             "ConfirmNodeEmpty",
             "RemoveNode",
             "ApproveNode",
+            "CheckOffers",
             "EndInstance",
             "PreemptJob",
         ),

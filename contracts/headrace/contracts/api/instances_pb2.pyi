@@ -133,6 +133,30 @@ class GrowthPlan(_message.Message):
     sequence: str
     def __init__(self, pool: _Optional[str] = ..., provider: _Optional[str] = ..., instances: _Optional[_Iterable[_Union[PlannedInstance, _Mapping]]] = ..., estimate: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ..., sequence: _Optional[str] = ...) -> None: ...
 
+class CheckOffersRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class OfferCheck(_message.Message):
+    __slots__ = ("offer", "problem")
+    OFFER_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    offer: str
+    problem: str
+    def __init__(self, offer: _Optional[str] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class OfferChecks(_message.Message):
+    __slots__ = ("pool", "provider", "offers")
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    OFFERS_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    provider: str
+    offers: _containers.RepeatedCompositeFieldContainer[OfferCheck]
+    def __init__(self, pool: _Optional[str] = ..., provider: _Optional[str] = ..., offers: _Optional[_Iterable[_Union[OfferCheck, _Mapping]]] = ...) -> None: ...
+
 class EndInstanceRequest(_message.Message):
     __slots__ = ("name", "reason")
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -124,8 +124,9 @@ class Dedication(Document, frozen=True, kw_only=True):
     to: Owner
 
 
-PROVIDERS = ("none", "local", "ec2")
-"""Providers of instances. `none`: an operator adds nodes. `local`: node executors as processes of this machine."""
+PROVIDERS = ("none", "local", "ec2", "ssh")
+"""Providers of instances. `none`: an operator adds nodes. `local`: node executors as processes of this machine. `ec2`: Amazon EC2.
+`ssh`: machines that one owns."""
 
 
 class BurstNode(Document, frozen=True, kw_only=True):

@@ -28,6 +28,27 @@ class EndInstanceRequest(Value, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class CheckRequest(Value, frozen=True, kw_only=True):
+    """To *provisioner* `check`: what the provider of a pool would say of orders by its offers."""
+
+    pool: str
+
+
+class OfferCheck(Value, frozen=True, kw_only=True):
+    """What the provider says of one offer. `problem`: why an order would be refused; empty: nothing is known against it."""
+
+    offer: str
+    problem: str = ""
+
+
+class CheckAnswer(Value, frozen=True, kw_only=True):
+    """What the provider of a pool says of its offers, in the order of the document."""
+
+    pool: str
+    provider: str
+    offers: tuple[OfferCheck, ...] = ()
+
+
 class InstanceView(Value, frozen=True, kw_only=True):
     """One instance. `stage`: `ordered`, `booting`, `joined`, `leaving`, `refused` or `ended`; `cause`: why it leaves, ended or was refused.
 

@@ -120,7 +120,7 @@ _ASKED_BY_GOVERNANCE = (
     *("accounting.usage", "accounting.statement", "accounting.audit", "provider.usage", "provider.audit"),
     *(f"{books}.{what}" for books in ("accounting", "provider") for what in ("utilization", "preemptions", "timeline")),
     "audit.verified",
-    *("admission.judge", "callout.pause", "provisioner.end", "*.status"),
+    *("admission.judge", "callout.pause", "provisioner.check", "provisioner.end", "*.status"),
 )
 
 SERVICES: dict[str, Rights] = {

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+import msgspec
 
 from headrace.cli.arguments import Nouns, Parser, add_command, add_login_options, asking, client, natural
 from headrace.cli.output.formatting import ago, as_json, local
 from headrace.cli.output.tables import table
 from headrace.contracts.messages.burst import InstanceView, OfferView, PlanAnswer
+
+OK = "ok"
 
 
 def add(nouns: Nouns) -> None:
@@ -29,15 +33,19 @@ def add(nouns: Nouns) -> None:
             "headrace burst list",
         )
     )
-    add_login_options(
-        add_command(
-            verbs,
-            "offers",
-            offers,
-            "list the offers of every pool, in the order in which they are tried",
-            "headrace burst offers",
-        )
+    listing = add_command(
+        verbs,
+        "offers",
+        offers,
+        "list the offers of every pool, in the order in which they are tried",
+        """headrace burst offers
+        headrace burst offers --check
+
+        --check asks the providers whether they would accept orders: credentials, rights, and what the document says of machines. It orders
+        nothing, and does not say whether something is sold out. The command exits with 1 if an offer would be refused.""",
     )
+    listing.add_argument("--check", action="store_true", help="ask the providers whether they would accept orders")
+    add_login_options(listing)
     plan = add_command(
         verbs,
         "plan",
@@ -94,19 +102,25 @@ async def offers(args: argparse.Namespace) -> int:
     """Print the offers of every pool."""
     async with client(args) as hr:
         found = await hr.offers()
-    print(as_json(found) if args.json else offer_table(found) if found else "No offers; a pool with `burst:` has some.")
-    return 0
+        checked = sorted({one.pool for one in found if one.provider != "none"}) if args.check else ()
+        checks = {(pool, one.offer): one.problem or OK for pool in checked for one in (await hr.check_offers(pool)).offers}
+    if args.json:
+        rows = msgspec.to_builtins(found)
+        print(as_json([row | {"check": checks.get((row["pool"], row["offer"]), "")} for row in rows] if args.check else rows))
+    else:
+        print(offer_table(found, checks) if found else "No offers; a pool with `burst:` has some.")
+    return int(any(check != OK for check in checks.values()))
 
 
-def offer_table(found: Iterable[OfferView]) -> str:
-    """Table of the offers."""
-    heads = ("POOL", "OFFER", "PROVIDER", "TYPE", "REGION", "ZONE", "MARKET", "PRICE", "MAX PRICE", "CLOSED", "UNTIL")
+def offer_table(found: Iterable[OfferView], checks: Mapping[tuple[str, str], str]) -> str:
+    """Table of the offers. `checks`: what was found out, by pool and offer."""
+    heads = ("POOL", "OFFER", "PROVIDER", "TYPE", "REGION", "ZONE", "MARKET", "PRICE", "MAX PRICE", "CLOSED", "UNTIL", "CHECK")
     return table(
         heads,
         (
             (
                 *(one.pool, one.offer, one.provider, one.type, one.region, one.zone, one.market, one.price, one.max_price),
-                *(one.closed, local(one.closed_until) if one.closed_until else ""),
+                *(one.closed, local(one.closed_until) if one.closed_until else "", checks.get((one.pool, one.offer), "")),
             )
             for one in found
         ),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.api import instances_pb2 as pb
 from headrace.contracts.facts.writers import PROVISIONER
-from headrace.contracts.messages.burst import EndInstanceRequest, PlanRequest
+from headrace.contracts.messages.burst import CheckAnswer, CheckRequest, EndInstanceRequest, PlanRequest
 from headrace.contracts.messages.queries import Answer, ApplyAnswer
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import decode, encode
@@ -17,9 +17,12 @@ from headrace.service.answering import Refused
 from headrace.views.instances import instances_of, offers_shown, plan_of
 
 if TYPE_CHECKING:
+    from headrace.contracts.values.value import Value
     from headrace.governance.api.context import CallContext
 
 ANSWER_WITHIN = 10.0
+CHECK_WITHIN = 25.0
+"""Seconds for what asks a provider."""
 
 
 async def list_instances(_request: Any, call: CallContext) -> pb.ListInstancesResponse:
@@ -94,14 +97,27 @@ async def plan_growth(request: Any, call: CallContext) -> pb.GrowthPlan:
     )
 
 
+async def check_offers(request: Any, call: CallContext) -> pb.OfferChecks:
+    """Ask the provisioner what the pool's provider says of its offers."""
+    (pool,) = names.parts_of(request.name, "pools/*")
+    answer = decode(await _ask(call, "check", CheckRequest(pool=pool), CHECK_WITHIN), CheckAnswer)
+    checks = [pb.OfferCheck(offer=one.offer, problem=one.problem) for one in answer.offers]
+    return pb.OfferChecks(pool=answer.pool, provider=answer.provider, offers=checks)
+
+
 async def end_instance(request: Any, call: CallContext) -> Any:
     """Ask the provisioner to release an instance."""
     (name,) = names.parts_of(request.name, "instances/*")
+    body = await _ask(call, "end", EndInstanceRequest(instance=name, reason=request.reason), ANSWER_WITHIN)
+    return plan_message(decode(body, ApplyAnswer), call.backend.state.sequence)
+
+
+async def _ask(call: CallContext, what: str, question: Value, within: float) -> bytes:
+    """The provisioner's answer to the caller. Raises Refused."""
     tenant, _, user = call.caller.author.partition(".")
-    subject = subjects.query(PROVISIONER, "end", tenant, user)
-    question = EndInstanceRequest(instance=name, reason=request.reason)
-    reply = await call.backend.connection.ask(subject, encode(question), within=min(ANSWER_WITHIN, call.within))
+    subject = subjects.query(PROVISIONER, what, tenant, user)
+    reply = await call.backend.connection.ask(subject, encode(question), within=min(within, call.within))
     answer = decode(reply.data, Answer)
     if answer.error:
         raise Refused(answer.code or "REFUSED", answer.error)
-    return plan_message(decode(bytes(answer.body), ApplyAnswer), call.backend.state.sequence)
+    return bytes(answer.body)

@@ -85,6 +85,7 @@ def handlers() -> dict[str, Callable[..., Any]]:
         "ListInstances": instances.list_instances,
         "ListOffers": instances.list_offers,
         "PlanGrowth": instances.plan_growth,
+        "CheckOffers": instances.check_offers,
         "EndInstance": instances.end_instance,
         "SubmitJobs": SubmitService().submit_jobs,
         "ListJobs": jobs.list_jobs,

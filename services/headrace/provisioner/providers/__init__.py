@@ -48,6 +48,13 @@ def machine_of(burst: Burst, offer: Offer) -> Machine:
     )
 
 
+class OfferAsked(NamedTuple):
+    """An offer of a pool, and what its instances are made with."""
+
+    offer: Offer
+    machine: Machine
+
+
 class Created(NamedTuple):
     """An instance was made, now or by an earlier call with the same token. `at`: when, microseconds since 1970."""
 
@@ -76,6 +83,10 @@ class ProviderAway(Exception):
     """The provider did not answer: the call may or may not have had an effect, and is made again."""
 
 
+class NotYet(ProviderAway):
+    """The instance will be there later, such as when its machine has woken: the call is made again, and nothing is wrong."""
+
+
 class NotAuthorized(ProviderAway):
     """The provider does not accept our credentials: an operator has to renew them. Nothing is known, so nothing follows from it."""
 
@@ -97,3 +108,6 @@ class Provider(Protocol):
 
     async def prices(self, offers: Sequence[Offer]) -> dict[str, int]:
         """Prices of an hour by the name of an offer of one pool, in millionths, as far as the provider says them."""
+
+    async def check(self, offers: Sequence[OfferAsked]) -> dict[str, str]:
+        """Why an order by each offer of one pool would be refused, by its name; empty if nothing is known against it. Makes nothing."""

@@ -13,9 +13,10 @@ import time
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headrace.contracts.documents.model import BurstNode
 from headrace.contracts.values.ids import is_token
 from headrace.contracts.values.money import MILLION
-from headrace.provisioner.providers import Created, Listed, NotAuthorized, ProviderAway, Refusal
+from headrace.provisioner.providers import Created, Listed, NotAuthorized, Order, ProviderAway, Refusal
 from headrace.provisioner.providers.boot import ARGUMENTS as BOOT_ARGUMENTS
 from headrace.provisioner.providers.boot import first_boot
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from headrace.contracts.documents.model import Offer
-    from headrace.provisioner.providers import Order
+    from headrace.provisioner.providers import OfferAsked
 
 NAME = "ec2"
 INSTALLATION, INSTANCE = "headrace:installation", "headrace:instance"
@@ -63,6 +64,7 @@ _AGAIN = (
 )
 """Answers after which the call is made again; `OperationNotPermitted`: the instance is protected against its end."""
 
+WOULD_BE_DONE = "DryRunOperation"
 MISMATCH = "IdempotentParameterMismatch"
 _UNKNOWN_ID = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
 
@@ -101,6 +103,34 @@ class Ec2Provider:
     async def prices(self, offers: Sequence[Offer]) -> dict[str, int]:
         """The present prices of spot instances; of a zone's, or the highest of a region's zones."""
         return await asyncio.to_thread(self._all_prices, [offer for offer in offers if offer.market == "spot" and offer.type])
+
+    async def check(self, offers: Sequence[OfferAsked]) -> dict[str, str]:
+        """Whether credentials, rights and what is written would do for an order: by dry runs, which say nothing of capacity."""
+        return await asyncio.to_thread(lambda: {asked.offer.name: self._checked(asked) for asked in offers})
+
+    def _checked(self, asked: OfferAsked) -> str:
+        offer = asked.offer
+        node = BurstNode(gpus=0, gpu_model="")
+        order = Order("check", "", self._installation, "check", offer, node, {}, BOOT_ARGUMENTS, asked.machine)
+        try:
+            self._dry(offer.region, "run_instances", **self._parameters(order))
+            running = [one["InstanceId"] for one in self._described(offer.region, self._filters()) if _runs(one)]
+            if running:
+                self._dry(offer.region, "terminate_instances", InstanceIds=running[:1])
+            self._all_prices([offer] if offer.market == "spot" and offer.type else [])
+        except _Refused as refused:
+            return refused.refusal.message
+        except ProviderAway as error:
+            return str(error)
+        return ""
+
+    def _dry(self, region: str, what: str, **parameters: Any) -> None:
+        """Ask whether a call would be carried out. Raises as the call itself would."""
+        try:
+            self._call(region, what, DryRun=True, **parameters)
+        except _Refused as refused:
+            if refused.code != WOULD_BE_DONE:
+                raise
 
     def _create(self, order: Order) -> Created | Refusal:
         if not order.environment:
@@ -168,7 +198,7 @@ class Ec2Provider:
         name = provider_id.rpartition("/")[2]
         if name:
             filters.append({"Name": "instance-id", "Values": [name]})
-        there = [one for one in self._described(region, filters) if one["State"]["Name"] not in GONE]
+        there = [one for one in self._described(region, filters) if _runs(one)]
         for one in there:
             try:
                 self._call(region, "terminate_instances", InstanceIds=[one["InstanceId"]])
@@ -181,8 +211,7 @@ class Ec2Provider:
         for one in self._described(region, self._filters()):
             name = next((tag["Value"] for tag in one.get("Tags", ()) if tag["Key"] == INSTANCE), "")
             if is_token(name):
-                runs = one["State"]["Name"] not in GONE
-                yield Listed(name, _id_of(region, one), _launched(one), runs, region)
+                yield Listed(name, _id_of(region, one), _launched(one), _runs(one), region)
 
     def _filters(self, instance: str = "") -> Rows:
         parameters = {f"tag:{INSTALLATION}": self._installation, **({f"tag:{INSTANCE}": instance} if instance else {})}
@@ -287,6 +316,10 @@ def _market(offer: Offer) -> dict[str, Any]:
         return {}
     options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
     return {"MarketType": "spot", "SpotOptions": options | ({"MaxPrice": offer.max_price} if offer.max_price else {})}
+
+
+def _runs(made: dict[str, Any]) -> bool:
+    return made["State"]["Name"] not in GONE
 
 
 def _id_of(region: str, made: dict[str, Any]) -> str:

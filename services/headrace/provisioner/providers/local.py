@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from headrace.contracts.documents.model import Offer
-    from headrace.provisioner.providers import Order
+    from headrace.provisioner.providers import OfferAsked, Order
 
 NAME = "local"
 DIRECTORY = "burst"
@@ -107,6 +107,12 @@ class LocalProvider:
     async def prices(self, offers: Sequence[Offer]) -> dict[str, int]:  # noqa: ARG002 - the switchboard names offers
         """The prices of the switchboard."""
         return (await asyncio.to_thread(self._faults)).prices
+
+    async def check(self, offers: Sequence[OfferAsked]) -> dict[str, str]:
+        """What the switchboard would refuse, and whether jobs may run here."""
+        faults = await asyncio.to_thread(self._faults)
+        codes = {offer.name: faults.refuse.get(offer.name, faults.refuse.get("*", "")) for offer, _ in offers}
+        return {name: self._why_not or code for name, code in codes.items()}
 
     def _create(self, order: Order) -> Created | Refusal:
         faults = self._faults()

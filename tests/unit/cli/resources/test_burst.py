@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from headrace.contracts.messages.burst import InstanceView, OfferView, PlanAnswer, PlannedInstance
+from headrace.contracts.messages.burst import CheckAnswer, InstanceView, OfferCheck, OfferView, PlanAnswer, PlannedInstance
 from headrace.contracts.messages.queries import ApplyAnswer, Change
 
 ONE = InstanceView(instance="cloud-1", pool="cloud", stage="joined", provider="local", offer="spot", price="1.10", cost="0.55")
@@ -25,6 +25,25 @@ def test_offers_are_listed(headrace):
     out = headrace("burst offers", offers=(offer,)).out.splitlines()
     assert out[1].split() == ["cloud", "spot", "local", "1.10", "CAPACITY"]
     assert headrace("burst offers", offers=()).out == "No offers; a pool with `burst:` has some.\n"
+
+
+def test_offers_are_checked_and_the_command_fails_if_one_would_be_refused(headrace):
+    offers = tuple(
+        OfferView(pool=pool, offer=offer, provider=provider)
+        for pool, offer, provider in (("cloud", "east", "ec2"), ("cloud", "west", "ec2"), ("later", "default", "none"))
+    )
+    checks = CheckAnswer(
+        pool="cloud", provider="ec2", offers=(OfferCheck(offer="east"), OfferCheck(offer="west", problem="no such image"))
+    )
+    ran = headrace("burst offers --check", offers=offers, check_offers=checks)
+    assert [line.split() for line in ran.out.splitlines()] == [
+        ["POOL", "OFFER", "PROVIDER", "CHECK"],
+        ["cloud", "east", "ec2", "ok"],
+        ["cloud", "west", "ec2", "no", "such", "image"],
+        ["later", "default", "none"],
+    ]
+    shown = json.loads(headrace("burst offers --check --json", offers=offers, check_offers=checks).out)
+    assert [one["check"] for one in shown] == ["ok", "no such image", ""]
 
 
 def test_a_plan_is_told_in_lines(headrace):

@@ -260,7 +260,7 @@ polices: []
         ),
         (
             "pools: [{name: a, selector: {}, burst: {provider: loca, node: {gpus: 8, gpu_model: A}}}]",
-            "pools[0].burst.provider: 'loca' is not one of none, local, ec2; did you mean 'local'?",
+            "pools[0].burst.provider: 'loca' is not one of none, local, ec2, ssh; did you mean 'local'?",
         ),
         (
             "pools: [{name: a, selector: {}, burst: {provider: local, node: {gpus: 8, gpu_model: A, mig: true}}}]",

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from headrace.client import answers
+from headrace.client import answers, burst_answers
 from headrace.contracts.api import instances_pb2 as pb
-from headrace.contracts.messages.burst import EndInstanceRequest, PlanRequest
+from headrace.contracts.messages.burst import CheckAnswer, CheckRequest, EndInstanceRequest, OfferCheck, PlanRequest
 from headrace.contracts.messages.queries import Answer, ApplyAnswer, Change
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.governance.api.context import CallContext
-from headrace.governance.api.instances import end_instance, list_instances, list_offers, plan_growth
+from headrace.governance.api.instances import check_offers, end_instance, list_instances, list_offers, plan_growth
 from headrace.identity.caller import Caller, Role
 from headrace.service.answering import Refused
 from headrace.views.instances import instances_of, offers_shown, plan_of
@@ -55,7 +55,7 @@ async def test_a_client_reads_the_instances_as_they_are_shown() -> None:
     site.refused(second, "QUOTA")
     site.wait(HOUR)
     shown = as_json(await list_instances(pb.ListInstancesRequest(), call_at(site)))
-    assert tuple(map(answers.instance, shown["instances"])) == tuple(instances_of(site.state, site.now))
+    assert tuple(map(burst_answers.instance, shown["instances"])) == tuple(instances_of(site.state, site.now))
 
 
 async def test_a_client_reads_the_offers_as_they_are_shown() -> None:
@@ -63,15 +63,26 @@ async def test_a_client_reads_the_offers_as_they_are_shown() -> None:
     (name,) = site.ordered()
     site.refused(name, "CAPACITY", MINUTE)
     shown = as_json(await list_offers(pb.ListOffersRequest(), call_at(site)))
-    assert tuple(map(answers.offer, shown["offers"])) == tuple(offers_shown(site.state, site.now))
+    assert tuple(map(burst_answers.offer, shown["offers"])) == tuple(offers_shown(site.state, site.now))
 
 
 async def test_a_client_reads_a_plan_as_it_is_shown_and_a_pool_without_one_is_refused() -> None:
     site = Cloud(offers=OFFERS, cap="5")
     shown = as_json(await plan_growth(pb.PlanGrowthRequest(name="pools/cloud", nodes=9), call_at(site)))
-    assert answers.growth_plan(shown) == plan_of(site.state, PlanRequest(pool="cloud", nodes=9), site.now)
+    assert burst_answers.growth_plan(shown) == plan_of(site.state, PlanRequest(pool="cloud", nodes=9), site.now)
     with pytest.raises(Refused, match="is not one that creates nodes"):
         await plan_growth(pb.PlanGrowthRequest(name="pools/hall"), call_at(site))
+
+
+async def test_a_client_reads_the_check_of_offers_as_the_provisioner_answers_it() -> None:
+    checks = CheckAnswer(
+        pool="cloud", provider="ec2", offers=(OfferCheck(offer="a"), OfferCheck(offer="b", problem="no rights"))
+    )
+    connection = FakeConnection(Answer(sequence=1, body=msgspec.Raw(encode(checks))))
+    shown = as_json(await check_offers(pb.CheckOffersRequest(name="pools/cloud"), call_at(Cloud(), connection)))
+    assert burst_answers.offer_checks(shown) == checks
+    ((subject, payload),) = connection.asked
+    assert (subject, decode(payload, CheckRequest).pool) == ("hr.query.provisioner.check.default.root", "cloud")
 
 
 async def test_the_provisioner_is_asked_to_end_an_instance_in_the_name_of_the_caller() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import getpass
 import json
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -16,8 +19,10 @@ from headrace.contracts.documents.model import BurstNode, Offer
 from headrace.provisioner.providers import Machine, Order
 from headrace.provisioner.providers.ec2 import Ec2Provider
 from headrace.provisioner.providers.local import LocalProvider, end_all, pid_of
+from headrace.provisioner.providers.ssh import SshProvider
 from tests.simulation.cloud import TAG, SimulatedCloud
 from tests.unit.provisioner.providers.faulty_ec2 import FaultyEc2
+from tests.unit.provisioner.providers.ssh_server import SshServer
 
 ENDURING = (
     "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); open(sys.argv[-1], 'w'); time.sleep(600)"
@@ -92,6 +97,86 @@ class LocalScene:
 
     async def close(self) -> None:
         await asyncio.to_thread(end_all, self.place / "local")
+
+
+class SshScene:
+    """Two machines, which are two directories behind one real SSH server of this machine."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        script = place / "bin"
+        script.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{ENDURING}" "$@" {place}/ready\n')
+        script.chmod(0o700)
+        self.server = SshServer(place / "sshd")
+        self.machines = place / "burst/machines.yaml"
+        self.machines.parent.mkdir()
+        self.mend()
+        self.provider = self.of(INSTALLATION)
+
+    def of(self, installation: str) -> SshProvider:
+        return SshProvider(self.machines.parent, installation)
+
+    def write(self, **fields: Any) -> None:
+        """The file of the provider, with what the test says otherwise of both machines."""
+        machine = {"address": "127.0.0.1", "port": self.server.port, "user": getpass.getuser(), "type": OFFER.type} | fields
+        known: dict[str, Any] = {"key": str(self.server.key), "known_hosts": str(self.server.known_hosts)}
+        known |= {"program": str(self.place / "bin"), "wake_within": 60}
+        known["machines"] = [{"name": name, "directory": str(self.place / name)} | machine for name in ("gpu-1", "gpu-2")]
+        self.machines.write_text(json.dumps(known))
+
+    def refuse(self) -> None:
+        for name in ("gpu-1", "gpu-2"):
+            self.occupy(name)
+
+    def occupy(self, machine: str) -> None:
+        """This process has the machine, as the instance of another installation."""
+        taken = self.place / machine / "other-1"
+        taken.mkdir(parents=True, exist_ok=True)
+        began = Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()[19]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        (taken / "pid").write_text(f"{os.getpid()} {began} {boot}\n")
+        tags = {"instance": "other-1", "installation": "inst-9", "token": "t", "pool": "p", "offer": "o", "created_at": 1}
+        (taken / "order.json").write_text(json.dumps(tags))
+
+    def lose_answers(self) -> None:
+        (self.server.place / "lose").write_text("begin")
+
+    def be_away(self) -> None:
+        self.server.stop()
+
+    def take_no_credentials(self) -> None:
+        (self.server.place / "authorized").write_text("")
+
+    def mend(self) -> None:
+        self.server.start()
+        self.server.accept_key()
+        (self.server.place / "lose").unlink(missing_ok=True)
+        for name in ("gpu-1", "gpu-2"):
+            shutil.rmtree(self.place / name / "other-1", ignore_errors=True)
+        self.write()
+
+    def processes(self) -> dict[str, int]:
+        """The pids of the instances that run, by name: of the process that keeps the executor running."""
+        found = {}
+        for path in self.place.glob("gpu-*/*/pid"):
+            pid, began, _ = path.read_text("ascii").split()
+            with contextlib.suppress(OSError):
+                stat = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
+                if stat[0] != "Z" and stat[19] == began and int(pid) != os.getpid():
+                    found[path.parent.name] = int(pid)
+        return found
+
+    async def running(self) -> list[str]:
+        return sorted(self.processes())
+
+    async def die(self, name: str) -> None:
+        os.killpg(self.processes()[name], 9)
+        await until(lambda: name not in self.processes())
+
+    async def close(self) -> None:
+        for pid in self.processes().values():
+            os.killpg(pid, 9)
+        self.server.stop()
 
 
 class Ec2Scene:

@@ -94,7 +94,7 @@ class FaultyEc2:
                 return _error(start, "RequestLimitExceeded", "503 Service Unavailable")
             if action in self.answers:
                 return _error(start, self.answers[action])
-            if action != "RunInstances":
+            if action != "RunInstances" or parameters.get("DryRun") == "true":  # which says nothing of capacity
                 answer = self._passed_on(environ, body, start)
                 return self._shown(answer) if action == "DescribeInstances" else self._maybe_lost(environ, action, answer)
             return self._maybe_lost(environ, action, self._run(environ, body, parameters, start))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headrace.contracts.documents.model import Offer
-from headrace.provisioner.providers import Created, Machine, NotAuthorized, ProviderAway, Refusal
+from headrace.provisioner.providers import Created, Machine, NotAuthorized, OfferAsked, ProviderAway, Refusal
 from headrace.provisioner.providers.ec2 import Ec2Provider
 from tests.unit.provisioner.providers.clouds import IMAGE, INSTALLATION, OFFER, REGION, Ec2Scene, order_of
 
@@ -137,6 +137,32 @@ async def test_credentials_that_are_refused_say_nothing_of_the_order(scene: Ec2S
     scene.server.answers = {"RunInstances": code}
     with pytest.raises(NotAuthorized):
         await scene.provider.create(order_of())
+
+
+async def test_a_check_asks_ec2_for_the_very_order_and_says_what_it_refuses(scene: Ec2Scene) -> None:
+    scene.server.sold_out = {("", OFFER.type)}
+    good, spot = (OfferAsked(offer, Machine(image=IMAGE)) for offer in (OFFER, SPOT))
+    assert await scene.provider.check([good, spot]) == {"east": "", "spot": ""}
+    for action, code in (
+        ("RunInstances", "InvalidAMIID.NotFound"),
+        ("RunInstances", "RequestLimitExceeded"),
+        ("DescribeInstances", "UnauthorizedOperation"),
+    ):
+        scene.server.answers = {action: code}
+        assert code in (await scene.provider.check([good]))["east"]
+    scene.server.answers = {"DescribeSpotPriceHistory": "UnauthorizedOperation"}
+    assert "UnauthorizedOperation" in (await Ec2Provider(INSTALLATION, scene.server.client).check([spot]))["spot"]
+    assert scene.server.instances() == []
+
+
+async def test_a_check_asks_whether_instances_that_are_there_could_be_ended(scene: Ec2Scene) -> None:
+    await scene.provider.create(order_of())
+    good = OfferAsked(OFFER, Machine(image=IMAGE))
+    assert await scene.provider.check([good]) == {"east": ""}
+    scene.server.answers = {"TerminateInstances": "UnauthorizedOperation"}
+    assert "UnauthorizedOperation" in (await scene.provider.check([good]))["east"]
+    scene.mend()
+    assert await scene.running() == ["cloud-1"]
 
 
 async def test_what_lacks_our_tags_is_not_ended_even_by_its_number(scene: Ec2Scene) -> None:
