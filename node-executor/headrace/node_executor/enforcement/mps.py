@@ -26,6 +26,8 @@ CONTROL = "nvidia-cuda-mps-control"
 PATIENCE = 15.0
 TRIED = 2_048
 """Limit of the probe in MiB; more than a context takes."""
+SOCKET_PATH_MAX = 107
+"""Bytes of the path of a socket that the kernel accepts; with a longer one the daemon ends with exit code 1 and writes nothing."""
 ESCAPE = "0={lower}M,1={more}M"
 """Limits that a client sets which tries to evade its own."""
 
@@ -126,7 +128,9 @@ class MpsMechanism:
             try:
                 self._command(env, "get_server_list")
             except CannotEnclose:
-                raise error from None
+                size = len(os.fsencode(f"{env['CUDA_MPS_PIPE_DIRECTORY']}/control"))
+                long = f"; the path of its socket has {size} bytes, and {SOCKET_PATH_MAX} are possible: give a shorter --data"
+                raise CannotEnclose(f"{error}{long if size > SOCKET_PATH_MAX else ''}") from None
 
     def _env(self, device: str, part: int, percent: int) -> dict[str, str]:
         pipe = f"{self._directory}/{device}"

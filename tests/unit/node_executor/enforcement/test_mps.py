@@ -101,3 +101,12 @@ def test_a_daemon_that_runs_already_will_do(
 def test_a_daemon_that_neither_starts_nor_answers_is_told(devices: NvmlDevices, case, tmp_path: Path) -> None:
     with pytest.raises(CannotEnclose, match="the MPS daemon refuses"):
         MpsMechanism(devices, str(tmp_path / "mps"), "/bin/false").enclose(case(HALF))
+
+
+def test_a_directory_that_is_too_long_for_a_socket_is_named_as_the_cause(devices: NvmlDevices, case, tmp_path: Path) -> None:
+    long = tmp_path / ("x" * 100)
+    size = len(f"{long}/{FIRST}/control")
+    with pytest.raises(
+        CannotEnclose, match=f"the path of its socket has {size} bytes, and 107 are possible: give a shorter --data$"
+    ):
+        MpsMechanism(devices, str(long), "/bin/false").enclose(case(HALF))
