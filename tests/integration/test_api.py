@@ -199,6 +199,12 @@ def test_a_read_reflects_at_least_ones_own_write(api: Api) -> None:
 # ---- rules about access: R7, R12, R21 ----
 
 
+def has_joined(api: Api, user: str) -> None:
+    """The user is a member of the group dev, beside alice, and has a token."""
+    api.done("boss", "PATCH", "/v1/tenants/acme/groups/dev", {"members": ["alice", user]})
+    api.tokens[user] = api.run("token", "create", "--user", user, "--tenant", "acme").strip()
+
+
 def test_linking_a_profile_opens_the_queue_and_unlinking_closes_it(api: Api) -> None:
     (refused,) = api.submit("alice", "acme", ["true"], queue="dev/one")
     assert (refused["state"], refused["reason"]) == ("rejected", "UNKNOWN_QUEUE")
@@ -212,8 +218,7 @@ def test_linking_a_profile_opens_the_queue_and_unlinking_closes_it(api: Api) -> 
 
 
 def test_a_new_member_of_a_group_has_its_queues_from_that_act_alone(api: Api) -> None:
-    api.done("boss", "PATCH", "/v1/tenants/acme/groups/dev", {"members": ["alice", "newcomer"]})
-    api.tokens["newcomer"] = api.run("token", "create", "--user", "newcomer", "--tenant", "acme").strip()
+    has_joined(api, "newcomer")
     (job,) = api.submit("newcomer", "acme", ["true"])
     api.until("newcomer", job["name"], "succeeded")
 
@@ -459,6 +464,7 @@ def test_a_submit_that_is_only_tried_says_what_would_come_of_it_and_stores_nothi
 
 
 def test_a_job_is_its_owners_to_cancel_and_the_administrators(api: Api) -> None:
+    has_joined(api, "newcomer")
     (job,) = api.submit("alice", "acme", ["sleep", "60"])
     assert api.ask("newcomer", "POST", f"/v1/{job['name']}:cancel", {}).status == 403
     assert api.ask("eve", "POST", f"/v1/{job['name']}:cancel", {}).status == 403
