@@ -49,6 +49,12 @@ async def test_an_array_runs_with_its_indices_and_is_cancelled_in_part(place: Ma
     (line,) = json.loads(place.done("jobs", "--json"))
     assert (line["id"], line["array"], line["elements"]) == (array, "1-5:2%2", {"failed": 1, "succeeded": 2})
 
+    for command in ("job", "why"):
+        ran = place.run(command, "sweep:2", "--user", "alice")
+        assert (ran.returncode, ran.stderr) == (
+            1,
+            f"headrace: array default.alice.{array} has no element 2; its indices are 1-5:2\n",
+        )
     place.done("submit", *WHOSE, "--name", "long", "--array", "0-99%1", "--", "sleep", "600")
     place.until(lambda: '"running": 1' in place.done("job", "long", "--user", "alice", "--json"))
     assert "AT_ARRAY_LIMIT" in place.done("why", "long:7", "--user", "alice")

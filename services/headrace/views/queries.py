@@ -14,10 +14,12 @@ from headrace.contracts.messages.orders import LogsRequest
 from headrace.contracts.messages.queries import Answer, FactView, JobRequest, LogsAnswer
 from headrace.contracts.transport.codec import Malformed, decode, decode_record, encode
 from headrace.contracts.transport.subjects import node_logs
-from headrace.contracts.values.ids import IdError, element_name, is_job_id, job_key, split_job_key
+from headrace.contracts.values.arrays import format_array
+from headrace.contracts.values.ids import IdError, array_of, element_name, index_of, is_job_id, job_key, split_job_key, written
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
 from headrace.domain.fold.arrays import job_of
 from headrace.domain.model.job_states import JobState
+from headrace.domain.model.jobs import JobRecord
 from headrace.service.answering import Refused
 from headrace.views import tenant_views
 from headrace.views.job_index import Rejected
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 
     from headrace.bus.log import Log
     from headrace.domain.model.attempts import Attempt
-    from headrace.domain.model.jobs import JobRecord
     from headrace.domain.state.state import State
     from headrace.service.snapshots import Snapshots
     from headrace.views.history import History
@@ -185,7 +186,11 @@ class Queries:
                 raise Refused(
                     "NOT_FOUND", f"job {text} has left: it {_ended(answered.state)}; see `headrace usage` for what it used"
                 )
-        raise Refused("NOT_FOUND", f"tenant {tenant} has no job {text}; `headrace jobs` lists them")
+        whole = self.find(tenant, user, array_of(text)) if array_of(text) else None  # raises if there is no such array either
+        if isinstance(whole, JobRecord) and whole.array is not None:
+            indices = format_array(whole.array.range, bound=False)
+            raise Refused("NOT_FOUND", f"array {array_of(text)} has no element {index_of(text)}; its indices are {indices}")
+        raise Refused("NOT_FOUND", f"tenant {tenant} has no job {written(text)}; `headrace jobs` lists them")
 
     def _candidates(self, tenant: str, user: str, text: str) -> list[str]:
         if is_job_id(text):
@@ -225,7 +230,7 @@ def _see_same(job: JobRecord | Rejected, digest: str) -> None:
 
 def _attempt(job: JobRecord, number: int) -> Attempt:
     if not job.attempts:
-        raise Refused("NOT_FOUND", f"job {job.key} has not started yet; `headrace why` tells what it waits for")
+        raise Refused("NOT_FOUND", f"job {written(job.key)} has not started yet; `headrace why` says what it waits for")
     found = next((attempt for attempt in job.attempts if attempt.number == number), None) if number else job.attempts[-1]
     if found is None:
         raise Refused("NOT_FOUND", f"attempt: job {job.key} has attempts 1 to {job.attempts[-1].number}, not {number}")

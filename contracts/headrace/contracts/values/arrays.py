@@ -19,7 +19,7 @@ ELEMENTS_MAX = 100_000
 PARTS_MAX = 100
 """Maximum number of ranges that name a part of an array."""
 
-_ARRAY = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?(?::([0-9]{1,6}))?(?:%([0-9]{1,6}))?")
+_ARRAY = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?(?::([0-9]{1,18}))?(?:%([0-9]{1,18}))?")
 _PART = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
 
 Range = tuple[int, int]
@@ -77,6 +77,8 @@ def parse_array(text: str) -> ArrayRange:
     last, step, at_once = int(match[2] or first), int(match[3] or 1), int(match[4] or 0)
     if last < first or step < 1 or (match[4] is not None and at_once < 1):
         raise ArrayError(f"{text}: the first index is at most the last, and a step and a bound are at least 1")
+    if max(last, step, at_once) > INDEX_MAX:
+        raise ArrayError(f"{text}: an index, a step and a bound are at most {INDEX_MAX:,}")
     last -= (last - first) % step
     if (last - first) // step >= ELEMENTS_MAX:
         raise ArrayError(f"{text}: an array has at most {ELEMENTS_MAX:,} elements; submit several")

@@ -68,6 +68,12 @@ def index_of(name: str) -> int:
     return int(name[-6:])
 
 
+def written(name: str) -> str:
+    """An id or key as people write it: that of an element as `ARRAY:17`."""
+    array = array_of(name)
+    return f"{array}:{index_of(name)}" if array else name
+
+
 def make_job_id(milliseconds: int, entropy: bytes) -> JobId:
     """A ULID from a Unix time in milliseconds and 10 bytes of randomness, both given by the caller."""
     if len(entropy) != ENTROPY_BYTES:

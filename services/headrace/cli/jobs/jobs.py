@@ -33,8 +33,8 @@ from headrace.cli.output.tables import pairs, table
 from headrace.cli.output.terminal import clear
 from headrace.client import Client, Refused
 from headrace.contracts.messages.queries import FINAL, AttemptView, FactView, ForceRequest, JobView
-from headrace.contracts.values.arrays import ELEMENTS_MAX, INDEX_MAX, holds, parse_part
-from headrace.contracts.values.ids import index_of
+from headrace.contracts.values.arrays import ELEMENTS_MAX, INDEX_MAX, format_array, holds, parse_array, parse_part
+from headrace.contracts.values.ids import index_of, written
 
 STATES = ("pending", "running", "preempting", "stopping", "suspended", "succeeded", "failed", "cancelled", "rejected")
 REQUEUED = ("running", "preempting", "suspended")
@@ -163,7 +163,7 @@ async def preempt(args: argparse.Namespace) -> int:
     async with client(args) as hr:
         name = await find_unended_job(hr, args.job)
         answer = await hr.preempt(ForceRequest(job=name, force=args.force, reason=args.reason))
-    print(as_json(answer) if args.json else f"{name.rpartition('.')[2]} is told to stop")
+    print(as_json(answer) if args.json else f"{written(name.rpartition('.')[2])} is told to stop")
     return 0
 
 
@@ -355,8 +355,17 @@ async def _print_logs(args: argparse.Namespace) -> int:
             else:
                 return 0
         wanted = parse_part(part) if part else ((0, INDEX_MAX),)
-        elements = await hr.jobs(array=found.rpartition(".")[2], limit=ELEMENTS_MAX)
-        for element in reversed([one for one in elements if holds(wanted, index_of(one.id)) and one.attempts]):
-            print(f"-- {element.id} --", file=sys.stderr, flush=True)
+        whole = await hr.job(found)
+        if not whole.array:
+            raise Failed(f"{whole.id} is not an array; leave out :{part}")
+        if part and not (elements := parse_array(whole.array)).numbers(wanted):
+            raise Failed(f"array {whole.id} has no element {part}; its indices are {format_array(elements, bound=False)}")
+        started = [
+            one for one in await hr.jobs(array=whole.id, limit=ELEMENTS_MAX) if holds(wanted, index_of(one.id)) and one.attempts
+        ]
+        if not started:
+            raise Failed(f"no element of {args.job} has started; `headrace why {args.job}` says what they wait for")
+        for element in reversed(started):
+            print(f"-- {written(element.id)} --", file=sys.stderr, flush=True)
             await print_attempt(hr, element.job, args.attempt, args.rank)
     return 0

@@ -310,7 +310,24 @@ def test_logs_of_an_array_are_those_of_its_elements_that_have_started(headrace):
     elements = (of_array(of="-000004"), of_array(of="-000001", attempts=(first,)), of_array(of="-000000", attempts=(first,)))
     pieces = [Refused("INVALID", "it is an array"), *[LogsAnswer(data="out\n", next_offset=4), LogsAnswer(next_offset=4)] * 2]
     ran = headrace(f"logs {ID}", logs=pieces, job=ARRAY, jobs=elements)
-    assert (ran.out, ran.err) == ("out\nout\n", f"-- {ID}-000000 --\n-- {ID}-000001 --\n")
+    assert (ran.out, ran.err) == ("out\nout\n", f"-- {ID}:0 --\n-- {ID}:1 --\n")
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        ("99", f"array {ID} has no element 99; its indices are 0-9"),
+        ("4", f"no element of {ID}:4 has started; `headrace why {ID}:4` says what they wait for"),
+    ],
+)
+def test_logs_of_elements_that_are_not_there_or_have_not_started_are_refused(headrace, part, why):
+    ran = headrace(f"logs {ID}:{part}", job=ARRAY, jobs=(of_array(of="-000004"),))
+    assert (ran.code, ran.out, ran.err) == (1, "", f"headrace: {why}\n")
+
+
+def test_logs_of_a_part_of_what_is_not_an_array_are_refused(headrace):
+    ran = headrace(f"logs {ID}:1", job=of_array())
+    assert (ran.code, ran.err) == (1, f"headrace: {ID} is not an array; leave out :1\n")
 
 
 def test_the_output_of_a_whole_array_is_not_followed(headrace):

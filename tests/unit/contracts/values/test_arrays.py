@@ -38,6 +38,12 @@ def test_a_malformed_array_is_refused(text):
         parse_array(text)
 
 
+@pytest.mark.parametrize("text", ["0-9999999", "0-9:9999999", "0-9%9999999"])
+def test_what_is_too_large_for_an_array_is_said_with_its_bound(text):
+    with pytest.raises(ArrayError, match=f"^{text}: an index, a step and a bound are at most 999,999$"):
+        parse_array(text)
+
+
 def test_elements_are_numbered_in_the_order_of_their_indices():
     array = ArrayRange(first=3, last=11, step=4)
     assert [array.index(number) for number in range(array.count)] == [3, 7, 11]

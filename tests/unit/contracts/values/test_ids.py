@@ -14,6 +14,7 @@ from headrace.contracts.values.ids import (
     make_job_id,
     split_job_key,
     split_lease_id,
+    written,
 )
 
 JOB = "01kgz5v0q8x4m2c7b9n3d6f1ha"
@@ -97,3 +98,7 @@ def test_a_lease_has_one_name_only(tail):
 def test_the_lease_of_something_that_is_not_a_job_is_refused():
     with pytest.raises(IdError, match="invalid job key"):
         split_lease_id("job/1/0")
+
+
+def test_an_element_is_written_with_its_array_and_index():
+    assert [written(name) for name in (JOB, f"a.b.{JOB}-000017", f"{JOB}-000000")] == [JOB, f"a.b.{JOB}:17", f"{JOB}:0"]
