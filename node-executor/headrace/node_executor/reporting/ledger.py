@@ -4,6 +4,9 @@ Strategy: one record is in flight at a time, conditional on the sequence of the 
 A record keeps its bytes until it is known to be stored, so that after a lost acknowledgement the digest of the record there tells whether
 it was this one. Facts wait in the journal, so that neither an unreachable bus nor a crash of the executor loses facts or their order; the
 journal also has what is needed to make the bytes of a record again that may have been sent.
+
+Answers of the feed carry the log's time. Where this node's clock differs from that, because it is wrong or was set, the times of facts are
+corrected by the difference before they are noted (R37): the books charge by them.
 """
 
 from __future__ import annotations
@@ -31,8 +34,10 @@ leader.
 """
 
 MICROSECONDS = 1_000_000
-AHEAD_ALLOWED = MICROSECONDS // 2
-"""Microseconds that this node's clock may be ahead of the log's time before that is used: records two seconds ahead are void (R34)."""
+OFF_ALLOWED = MICROSECONDS // 2
+"""Microseconds by which this node's clock may differ from the log's time before that is used: records two seconds ahead are void (R34)."""
+TIMES = ("at", "exited_at")
+"""Fields of a node's facts that are times of its clock."""
 
 _log = structlog.get_logger("headrace.node_executor")
 
@@ -62,7 +67,8 @@ class FactWriter:
         self._last: int | None = None
         self._log_time = 0
         self._answered_at = 0.0
-        self._is_ahead = False
+        self._took = 0
+        self._is_off = False
         self._level = FIRST
         self._left = self._earlier = len(journal.unsent)
         self._recalled = asyncio.Event()
@@ -81,16 +87,22 @@ class FactWriter:
         return self._level
 
     def state(self, fact: AnyFact) -> None:
-        """Append a fact to those that wait."""
-        self._journal.note_fact(fact)
+        """Append a fact to those that wait, with its times corrected by the offset of the node's clock."""
+        offset = self._offset()
+        is_sure = offset > OFF_ALLOWED or offset + self._took < -OFF_ALLOWED
+        self._journal.note_fact(_moved(fact, offset) if is_sure else fact)
         self._wanted.set()
         self._empty.clear()
 
-    def take_answer(self, answer: NodeAnswer) -> None:
-        """Take from an answer how far the feed is, the level of facts (`contracts.facts.levels`), and the log's time."""
+    def take_answer(self, answer: NodeAnswer, asked_at: float) -> None:
+        """Take from an answer how far the feed is, the level of facts (`contracts.facts.levels`), and the log's time.
+
+        `asked_at`: when it was asked, by the running loop's clock.
+        """
         self.as_of, self._level = max(self.as_of, answer.through), max(self._level, answer.level)
         if answer.now:
             self._log_time, self._answered_at = answer.now, asyncio.get_running_loop().time()
+            self._took = int((self._answered_at - asked_at) * MICROSECONDS)
 
     async def former_facts_stored(self) -> int:
         """Wait until all that a former executor stated is stored; returns the sequence of its last record (0: none).
@@ -133,13 +145,20 @@ class FactWriter:
 
     def _time(self) -> int:
         """Return this node's time, or the log's if this node is ahead of it."""
-        now = self._now()
+        return self._now() + min(0, self._offset())
+
+    def _offset(self) -> int:
+        """Return how far the log's time is ahead of this node's clock; 0 if unknown, or if that is within `OFF_ALLOWED`.
+
+        The log's time may be later by the time that its answer took, at most.
+        """
         due = self._log_time + int((asyncio.get_running_loop().time() - self._answered_at) * MICROSECONDS)
-        was, self._is_ahead = self._is_ahead, self._log_time > 0 and now - due > AHEAD_ALLOWED
-        if self._is_ahead and not was:
-            ahead = (now - due) / MICROSECONDS
-            _log.error("clock_ahead", seconds=ahead, help="this node's clock is wrong: the log's time is used")
-        return due if self._is_ahead else now
+        offset = due - self._now() if self._log_time else 0
+        was, self._is_off = self._is_off, abs(offset) > OFF_ALLOWED
+        if self._is_off and not was:
+            event = "clock_ahead" if offset < 0 else "clock_behind"
+            _log.error(event, seconds=abs(offset) / MICROSECONDS, help="this node's clock is wrong: the log's time is used")
+        return offset if self._is_off else 0
 
     def _encoded(self, sending: Sending) -> bytes:
         facts = at_level(tuple(islice(self._journal.unsent, sending.count)), sending.level)
@@ -176,9 +195,19 @@ class FactWriter:
         wait = WAIT_FIRST
         while True:
             with contextlib.suppress(LogError):
+                asked_at = asyncio.get_running_loop().time()
                 answer = await self._wire.ask()
-                self.take_answer(answer)
+                self.take_answer(answer, asked_at)
                 if answer.last_record >= last:
                     return answer
             await asyncio.sleep(wait)
             wait = min(2 * wait, WAIT_MOST)
+
+
+def _moved(fact: AnyFact, offset: int) -> AnyFact:
+    """Return the fact with its times moved by `offset`."""
+    if not offset:
+        return fact
+    return msgspec.structs.replace(
+        fact, **{name: max(0, getattr(fact, name) + offset) for name in TIMES if hasattr(fact, name)}
+    )

@@ -194,6 +194,7 @@ class Link:
         former_facts_stored = await ledger.former_facts_stored()
         while True:
             self._ask_now.clear()
+            asked_at = asyncio.get_running_loop().time()
             try:
                 answer = await self.ask()
             except LogError as error:
@@ -204,7 +205,7 @@ class Link:
                 await asyncio.sleep(ASK_AGAIN_SOON)
                 continue
             self.was_answered = True
-            ledger.take_answer(answer)
+            ledger.take_answer(answer, asked_at)
             listener.answered(answer)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ask_now.wait(), self._pace.ask)

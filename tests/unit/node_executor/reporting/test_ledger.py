@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from headrace.contracts.facts import CheckpointRegisteredV1, DeviceReturnedV1, levels
+from headrace.contracts.facts import CheckpointRegisteredV1, DeviceReturnedV1, LeaseEndedV1, levels
 from headrace.contracts.facts.records import RECORD_BYTES_MAX, Record, digest
 from headrace.contracts.messages.orders import NodeAnswer
 from headrace.contracts.transport.codec import decode_record, encode
@@ -217,6 +218,40 @@ async def test_a_node_that_is_ahead_states_the_logs_time_because_its_records_wou
     assert 1_000_000 <= decode_record(bus.stored[0]).now < 1_000_000 + PATIENCE * 1_000_000
 
 
+HOUR = 3_600_000_000
+ENDED = LeaseEndedV1(job="acme.alice.x", attempt=1, rank=0, outcome="exited", exit_code=0, exited_at=2 * HOUR - 5, at=2 * HOUR)
+"""Stated at two o'clock, by the node's clock."""
+
+
+@pytest.mark.parametrize("log_time", [HOUR, 3 * HOUR])
+async def test_times_of_facts_are_corrected_by_the_offset_of_a_clock_that_is_wrong(spool, log_time) -> None:  # R37
+    bus = Bus(now=log_time)
+    async with writing(bus, spool, now=lambda: 2 * HOUR) as ledger:
+        ledger.take_answer(await bus.ask(), asyncio.get_running_loop().time())
+        ledger.state(ENDED)
+        await settled(ledger)
+    (stated,) = decode_record(bus.stored[0]).facts
+    assert log_time <= stated.at < log_time + PATIENCE * 1_000_000
+    assert stated == structs.replace(ENDED, at=stated.at, exited_at=stated.at - 5)
+
+
+@pytest.mark.parametrize(
+    ("log_time", "took"),
+    [
+        pytest.param(2 * HOUR - 400_000, 0.0, id="a little ahead"),
+        pytest.param(2 * HOUR + 400_000, 0.0, id="a little behind"),
+        pytest.param(2 * HOUR - 9_000_000, 10.0, id="by less than the answer took"),
+    ],
+)
+async def test_times_of_facts_are_the_nodes_own_if_its_clock_may_be_right(spool, log_time, took) -> None:  # R37
+    bus = Bus(now=log_time)
+    async with writing(bus, spool, now=lambda: 2 * HOUR) as ledger:
+        ledger.take_answer(await bus.ask(), asyncio.get_running_loop().time() - took)
+        ledger.state(ENDED)
+        await settled(ledger)
+    assert decode_record(bus.stored[0]).facts == (ENDED,)
+
+
 async def test_a_node_states_what_the_installation_reads_and_newer_facts_once_it_has_heard_of_their_level(
     spool, monkeypatch
 ) -> None:
@@ -229,8 +264,9 @@ async def test_a_node_states_what_the_installation_reads_and_newer_facts_once_it
     async with writing(bus, spool) as ledger:
         ledger.state(fact(1))
         await settled(ledger)
-        ledger.take_answer(NodeAnswer(node="gpu01", through=1, last_record=1, level=2))
-        ledger.take_answer(NodeAnswer(node="gpu01", through=0, last_record=1))  # an answer that came late
+        asked_at = asyncio.get_running_loop().time()
+        ledger.take_answer(NodeAnswer(node="gpu01", through=1, last_record=1, level=2), asked_at)
+        ledger.take_answer(NodeAnswer(node="gpu01", through=0, last_record=1), asked_at)  # an answer that came late
         ledger.state(fact(2))
         await settled(ledger)
     assert [decode_record(payload).facts for payload in bus.stored] == [
