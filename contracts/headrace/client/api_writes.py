@@ -19,6 +19,8 @@ from headrace.contracts.messages.queries import (
     EraseRequest,
     ForceRequest,
     NodeRequest,
+    TrialAnswer,
+    Verdict,
 )
 from headrace.contracts.messages.tokens import (
     ApproveNodeRequest,
@@ -155,12 +157,24 @@ class Writes(Questions):
 
     async def submit_over_api(self, queue: str, submissions: Sequence[JobSubmission]) -> None:
         """Submit jobs of one owner to a queue; returns once they are durable."""
+        await self.called.post(f"{self._parent}/jobs:submit", self._submit_body(queue, submissions))
+
+    async def judge(self, queue: str, submissions: Sequence[JobSubmission]) -> TrialAnswer:
+        """What would become of jobs of one owner, up to 1,000, and what nodes would cost that are created for them."""
+        body = self._submit_body(queue, submissions) | {"validate_only": True}
+        answer = await self.called.post(f"{self._parent}/jobs:submit", body)
+        verdicts = (
+            Verdict(job=one.get("id", ""), reason=one.get("reason", ""), message=one.get("message", ""))
+            for one in answer.get("jobs", ())
+        )
+        return TrialAnswer(verdicts=tuple(verdicts), costs=tuple(answer.get("costs", ())))
+
+    def _submit_body(self, queue: str, submissions: Sequence[JobSubmission]) -> dict[str, object]:
         jobs = [msgspec.to_builtins(submission) for submission in submissions]
         owner = submissions[0].on_behalf_of
         for job in jobs:
             job.pop("on_behalf_of", None)
-        body = {"queue": queue, "jobs": jobs, "user": owner or self.user}
-        await self.called.post(f"{self._parent}/jobs:submit", body)
+        return {"queue": queue, "jobs": jobs, "user": owner or self.user}
 
     async def cancel_over_api(self, tenant: str, names: Sequence[str], reason: str) -> None:
         """Ask to end jobs of a tenant; `names`: their names in the API."""

@@ -13,9 +13,13 @@ from headrace.contracts.transport.codec import decode_submit
 from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.values.ids import is_ulid, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
+from headrace.domain.explain.growth_cost import growth_costs
+from headrace.domain.model.requests import is_steady, make_request
 from headrace.domain.state.used_ids import ID_OF_ANOTHER, is_of_another, known_digest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from headrace.contracts.messages.queries import TrialRequest
     from headrace.domain.state.state import State
 
@@ -27,6 +31,7 @@ def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:
     batch: dict[str, str] = {}
     ids: dict[str, str] = {}  # id to the key that came first in the message
     verdicts: list[Verdict] = []
+    would_be: list[f.JobAdmittedV1] = []
     for submission in decode_submit(bytes(request.message)):
         if not is_ulid(submission.id):
             message = f"id: {submission.id[:40]!r} is not a lower-case ULID of 26 characters"
@@ -53,7 +58,30 @@ def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:
             verdicts.append(Verdict(job=key, reason=fact.reason, message=fact.message))
             continue
         batch[key] = digest
+        would_be.append(fact)
         count = jobs_in(fact.array)
         admitted.update({policy: count, whose.tenant: 1, user: count})
         verdicts.append(Verdict(job=key))
-    return TrialAnswer(verdicts=tuple(verdicts))
+    return TrialAnswer(verdicts=tuple(verdicts), costs=tuple(_costs(state, would_be, now)))
+
+
+def _costs(state: State, jobs: Sequence[f.JobAdmittedV1], now: int) -> Iterator[str]:
+    """What nodes would cost that are created for these jobs, a line for each pool and kind of job."""
+    counts: Counter[tuple[object, ...]] = Counter()
+    first: dict[tuple[object, ...], f.JobAdmittedV1] = {}
+    for fact in jobs:
+        kind: tuple[object, ...] = (
+            fact.profile,
+            tuple(sorted(fact.request.items())),
+            fact.preemptible,
+            fact.contained,
+            fact.time_limit,
+        )
+        counts[kind] += jobs_in(fact.array)
+        first.setdefault(kind, fact)
+    for kind, fact in first.items():
+        profile = state.profile(fact.job.partition(".")[0], fact.profile)
+        if profile is not None:
+            steady = is_steady(profile, state.terms.level, preemptible=fact.preemptible)
+            request = make_request(fact.request, fact.replicas, profile, fact.mig, contained=fact.contained, steady=steady)
+            yield from growth_costs(state, profile, request, counts[kind], fact.time_limit, now)

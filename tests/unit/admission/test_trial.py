@@ -8,6 +8,7 @@ import pytest
 from headrace.admission.judge import Asker
 from headrace.admission.trial import try_message
 from headrace.contracts import facts as f
+from headrace.contracts.documents import model as d
 from headrace.contracts.messages.queries import TrialRequest
 from headrace.contracts.messages.submissions import JobSubmission, JobSubmissions
 from headrace.contracts.transport.codec import Malformed, encode
@@ -16,7 +17,9 @@ from headrace.contracts.transport.subjects import by, submit
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.ids import IdError, make_job_id
 from tests.unit.allocator.history import START, History, gpus, policy
+from tests.unit.domain.site import applied
 from tests.unit.domain.snapshot import differences, snapshot
+from tests.unit.provisioner.cloud import OFFERS, cloud
 
 ANN = Asker("default", "ann", "ml", "one")
 QUEUE = submit(*ANN[:4])
@@ -85,3 +88,19 @@ def test_what_cannot_be_read_is_refused_as_a_whole(history):
         try_message(
             history.state, TrialRequest(subject=QUEUE, message=msgspec.Raw(json.dumps({"jobs": []}).encode())), history.now
         )
+
+
+def test_what_new_nodes_would_cost_is_shown_once_for_equal_jobs(history):
+    grows = cloud(offers=OFFERS, node=d.BurstNode(gpus=2, gpu_model="H100-80GB"))
+    links = d.Profile(name="one", request={GPU: GPU_UNITS}, pools=("hall", "cloud"))
+    history.append_facts(applied(grows), applied(links), applied(policy("ml", reservation=gpus(4))), by="governance")
+    asked = JobSubmissions(jobs=(submission(1), submission(2), submission(3, preemptible=False)))
+    request = TrialRequest(subject=QUEUE, message=msgspec.Raw(encode(asked)))
+    answer = try_message(history.state, request, history.now)
+    assert ([one.reason for one in answer.verdicts], answer.costs) == (
+        ["", "", ""],
+        (
+            "1 new node of pool cloud by offer spot, at 1.00 an hour each: 0.20 at least",
+            "1 new node of pool cloud by offer cheap, at 2.50 an hour each: 0.50 at least",
+        ),
+    )

@@ -192,12 +192,14 @@ class After(_message.Message):
     def __init__(self, job: _Optional[str] = ..., when: _Optional[str] = ...) -> None: ...
 
 class SubmitJobsResponse(_message.Message):
-    __slots__ = ("jobs", "sequence")
+    __slots__ = ("jobs", "sequence", "costs")
     JOBS_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    COSTS_FIELD_NUMBER: _ClassVar[int]
     jobs: _containers.RepeatedCompositeFieldContainer[Job]
     sequence: str
-    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., sequence: _Optional[str] = ...) -> None: ...
+    costs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ..., sequence: _Optional[str] = ..., costs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListJobsRequest(_message.Message):
     __slots__ = ("parent", "page_size", "page_token", "filter", "min_sequence", "name_pattern", "labels", "array")

@@ -391,6 +391,7 @@ class Verdict(Value, frozen=True, kw_only=True):
 
 
 class TrialAnswer(Value, frozen=True, kw_only=True):
-    """One verdict for each submission, in order."""
+    """One verdict for each submission, in order. `costs`: what nodes would cost that are created for those that are admitted, in lines."""
 
     verdicts: tuple[Verdict, ...]
+    costs: tuple[str, ...] = ()

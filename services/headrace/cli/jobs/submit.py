@@ -11,6 +11,7 @@ import re
 import shlex
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,19 +20,21 @@ from headrace.cli.arguments import Failed, Nouns, Parser, add_command, add_login
 from headrace.cli.jobs.follow import follow
 from headrace.cli.jobs.names import ANY, find_job
 from headrace.cli.output.endings import ending
-from headrace.cli.output.formatting import plain
+from headrace.cli.output.formatting import as_json, plain
 from headrace.cli.output.streams import complain
 from headrace.cli.output.terminal import progress
 from headrace.client import Client, Refused, SubmittedJob, Unreachable
 from headrace.client.contexts import only_here
 from headrace.client.submissions import SubmissionOptions, make_submission
-from headrace.contracts.messages.queries import JobView
+from headrace.contracts.messages.queries import JobView, TrialAnswer
 from headrace.contracts.messages.submissions import PRIORITY_MAX, RETRIES_MAX, JobSubmission
 from headrace.contracts.values.arrays import ArrayError, parse_array
 
 WAITS_AT_ONCE = 50
 SHOWN_MAX = 10
 COUNT_MAX = 1_000_000
+JUDGED_MAX = 1_000
+"""Number of jobs that a dry run judges."""
 AT_ONCE = 1_000
 """Number of jobs that are made and sent before the next ones are made."""
 
@@ -48,6 +51,7 @@ headrace submit --queue ai-dev/half --array 0-499%8 -- sh -c './run.sh $HEADRACE
 headrace submit --queue ai-dev/half --on-abort "python save.py" --time-limit 8h -- python train.py
 headrace submit --queue ai-dev/half --on-abort 'cp *.pt "$HEADRACE_CHECKPOINT_DIR"' -- ./run.sh
 headrace submit --queue ai-dev/half --request gpu=0.25 --after train:ok --wait -- make report
+headrace submit --queue ai-dev/half --dry-run --time-limit 8h -- python train.py     what it would cost in the cloud
 headrace submit --queue ai-dev/half --user bob -- true      as another user, with the login of the installation's owner
 """
 
@@ -103,6 +107,11 @@ def add(nouns: Nouns) -> None:
     )
     parser.add_argument("--label", type=key_value, action="append", default=[], metavar="K=V", help="stored with the job")
     parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="submit nothing: print whether the jobs would be admitted, and what nodes would cost that are created for them",
+    )
+    parser.add_argument(
         "--wait",
         action="store_true",
         help="print what the job writes (of one job), wait for its end, and exit with its exit code",
@@ -149,6 +158,10 @@ async def submit(args: argparse.Namespace) -> int:
     """Print ids at once; then the last job's rejection, if any, and with --wait the end of all."""
     async with client(args) as hr:
         args.after = [await _dependency(hr, text) for text in args.after]
+        if args.dry_run:
+            if args.count > JUDGED_MAX:
+                raise Failed(f"--dry-run judges up to {JUDGED_MAX:,} jobs; use a smaller --count, or an --array")
+            return _show_trial(args, await hr.judge(args.queue, list(islice(_submissions(args), JUDGED_MAX))))
         submitted = await _submitted(hr, args)
         if args.wait:
             views = await _ends(hr, submitted, shown=len(submitted) == 1 and not args.json and not args.array)
@@ -160,6 +173,19 @@ async def submit(args: argparse.Namespace) -> int:
     if code and args.count > len(views):
         print(f"headrace: that is the last of {args.count}; `headrace jobs` shows the others", file=sys.stderr)
     return code
+
+
+def _show_trial(args: argparse.Namespace, trial: TrialAnswer) -> int:
+    """Print what would become of the jobs; 1 if one would be rejected."""
+    rejected = [one for one in trial.verdicts if one.reason]
+    if args.json:
+        print(as_json(trial))
+    else:
+        counts = Counter(f"{one.reason}: {one.message}" for one in rejected)
+        lines = [f"{count} would be rejected: {why}" for why, count in counts.items()]
+        admitted = len(trial.verdicts) - len(rejected)
+        print("\n".join([*([f"{admitted} would be admitted"] if admitted else []), *lines, *trial.costs]))
+    return int(bool(rejected))
 
 
 async def _dependency(hr: Client, text: str) -> str:

@@ -15,6 +15,7 @@ from headrace.contracts.values.amounts import CPU_UNITS, GPU_UNITS
 from headrace.contracts.values.durations import MINUTE
 from headrace.contracts.values.isolation import ANY, rank
 from headrace.contracts.values.mig import EMPTY, Layout, family_of, open_starts
+from headrace.contracts.values.money import format_money
 from headrace.domain.model.requests import Request
 from headrace.domain.placement.offers import is_provided, living, open_offers
 
@@ -92,9 +93,12 @@ def _how(state: State, pool: PoolState, growth: Growth) -> str:
     burst = pool.document.burst
     if burst is not None and burst.provider not in PROVIDERS[1:]:
         return f"; its provider is {burst.provider}: an operator adds nodes"
-    stages = [one.stage for one in state.instances.values() if growth.sequence and one.growth == growth.sequence and one.lives]
+    there = [one for one in state.instances.values() if growth.sequence and one.growth == growth.sequence and one.lives]
+    stages = [one.stage for one in there]
     counts = [f"{stages.count(stage)} {stage}" for stage in ("ordered", "booting", "leaving") if stage in stages]
-    return f" ({', '.join(counts)})" if counts else ""
+    price = sum(one.price for one in there)
+    cost = f"; the nodes cost {format_money(price)} an hour" if price else ""
+    return (f" ({', '.join(counts)})" if counts else "") + cost
 
 
 @dataclass(slots=True)

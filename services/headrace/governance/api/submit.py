@@ -129,14 +129,16 @@ async def _verdicts(
     call: CallContext,
 ) -> pb.SubmitJobsResponse:
     """Admission's verdict on each submission."""
-    backend, verdicts, sequence = call.backend, list[Verdict](), 0
+    backend, verdicts, costs, sequence = call.backend, list[Verdict](), dict[str, None](), 0
     judge = subjects.query("admission", "judge", call.caller.tenant, call.caller.handle)
     for _, payload in messages:
         asked = encode(TrialRequest(subject=subject, message=msgspec.Raw(payload)))
         answer = decode((await backend.connection.ask(judge, asked, within=min(JUDGED_WITHIN, call.within))).data, Answer)
         if answer.error:
             raise Refused(answer.code or "REFUSED", answer.error)
-        verdicts += decode(bytes(answer.body), TrialAnswer).verdicts
+        trial = decode(bytes(answer.body), TrialAnswer)
+        verdicts += trial.verdicts
+        costs |= dict.fromkeys(trial.costs)
         sequence = answer.sequence
     jobs = []
     for verdict, submission in zip(verdicts, submissions, strict=True):
@@ -145,7 +147,7 @@ async def _verdicts(
             (REJECTED, verdict.reason, verdict.message) if verdict.reason else (PENDING, "", "")
         )
         jobs.append(job)
-    return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence))
+    return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence), costs=costs)
 
 
 async def _judged(keys: list[str], place: int, call: CallContext) -> None:

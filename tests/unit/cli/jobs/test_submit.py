@@ -10,7 +10,7 @@ import pytest
 from headrace.cli.jobs import follow
 from headrace.cli.jobs import submit as submit_module
 from headrace.client import Refused, SubmittedJob, Unreachable
-from headrace.contracts.messages.queries import AttemptView, JobView, LogsAnswer
+from headrace.contracts.messages.queries import AttemptView, JobView, LogsAnswer, TrialAnswer, Verdict
 from headrace.contracts.messages.submissions import After
 
 ID, OTHER = "01jd3v8k5w2m4x6z8b0c2e4g6h", "01jd3v8k5w2m4x6z8b0c2e4g6j"
@@ -49,6 +49,17 @@ def test_a_rejection_is_told_and_fails(headrace):
     rejected = view("rejected", reason="NOT_ALLOWED", message="alice is not in group rnd")
     ran = headrace("submit --queue a/b -- true", submit_many=(JOB,), judged=rejected)
     assert ran[:3] == (1, f"{ID}\n", f"headrace: {ID} was rejected: NOT_ALLOWED: alice is not in group rnd\n")
+
+
+def test_a_dry_run_submits_nothing_and_shows_verdicts_and_costs(headrace):
+    costs = ("1 new node of pool cloud by offer spot, at 1.00 an hour each: 0.20 at least",)
+    verdicts = (Verdict(job=ID), Verdict(job=OTHER, reason="TOO_FAST", message="slower"))
+    ran = headrace("submit --queue a/b --count 2 --dry-run -- true", judge=TrialAnswer(verdicts=verdicts, costs=costs))
+    assert ran[:2] == (1, f"1 would be admitted\n1 would be rejected: TOO_FAST: slower\n{costs[0]}\n")
+    assert [call[0] for call in ran.calls] == ["judge"]
+    ran = headrace("submit --queue a/b --dry-run --json -- true", judge=TrialAnswer(verdicts=verdicts[:1], costs=costs))
+    assert (ran.code, json.loads(ran.out)["costs"]) == (0, list(costs))
+    assert "--dry-run judges up to 1,000 jobs" in headrace("submit --queue a/b --count 1001 --dry-run -- true").err
 
 
 def test_of_several_the_last_is_told_and_where_the_others_are(headrace):

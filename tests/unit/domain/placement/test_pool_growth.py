@@ -178,6 +178,10 @@ def test_how_far_growth_is_says_who_brings_the_nodes():
     site.append_facts(f.InstanceCreatedV1(instance="hall-2", provider_id="p", at=1), by="provisioner")
     shape = request(1).shape
     assert growing_for(site.state, [hall], shape) == "0 of 2 nodes have come to pool hall (1 ordered, 1 booting)"
+    site.append_facts(f.InstanceOrderedV1(instance="hall-3", growth=sequence, price=2_500_000, **order), by="provisioner")
+    assert growing_for(site.state, [hall], shape) == (
+        "0 of 2 nodes have come to pool hall (2 ordered, 1 booting); the nodes cost 2.50 an hour"
+    )
     site.law(pool(burst=d.Burst(provider="none", node=NODE, max_nodes=3)))
     assert growing_for(site.state, [hall], shape) == (
         "0 of 2 nodes have come to pool hall; its provider is none: an operator adds nodes"

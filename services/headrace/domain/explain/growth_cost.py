@@ -1,0 +1,43 @@
+"""What nodes would cost that pools create for jobs (R38), before anything is ordered. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.contracts.values.durations import HOUR, format_duration
+from headrace.contracts.values.money import format_money
+from headrace.domain.placement.offers import estimate, is_provided, open_offers, price_of
+from headrace.domain.placement.pool_growth import GrowthRequest, may_hold, nodes_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from headrace.contracts.documents.model import Profile
+    from headrace.domain.model.requests import Request
+    from headrace.domain.state.state import State
+
+
+def growth_costs(
+    state: State, profile: Profile, request: Request, jobs: int, time_limit: int | None, now: int
+) -> Iterator[str]:
+    """A line for each pool of the profile that would create nodes for `jobs` equal jobs, all at once, if all its nodes were taken.
+
+    `time_limit` in microseconds; None: it is not known how long they take, and the least is given that the nodes cost.
+    """
+    for name in profile.pools:
+        pool = state.pools.get(name)
+        burst = pool.document.burst if pool is not None else None
+        if pool is None or burst is None or not is_provided(state, burst) or not may_hold(burst.node, request.shape):
+            continue
+        offers = open_offers(state, pool, now, spot=not request.shape.steady)
+        if not offers:
+            yield f"pool {name} cannot create nodes now: none of its offers is open"
+            continue
+        price = price_of(state, name, offers[0])
+        nodes = nodes_for(burst.node, [GrowthRequest(request, jobs, "")], burst.max_nodes)
+        if not price or not nodes:
+            continue
+        total = nodes * (price * (time_limit + burst.boot) // HOUR if time_limit else estimate(burst, price))
+        spans = f"{format_money(total)} to the time limit of {format_duration(time_limit)}" if time_limit else ""
+        count = f"{nodes} new {'node' if nodes == 1 else 'nodes'} of pool {name} by offer {offers[0].name}"
+        yield f"{count}, at {format_money(price)} an hour each: {spans or f'{format_money(total)} at least'}"
