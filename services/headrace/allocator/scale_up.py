@@ -7,13 +7,32 @@ from typing import TYPE_CHECKING
 from headrace.contracts import facts as f
 from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.durations import MINUTE
+from headrace.domain.model.calendar import period_of
 from headrace.domain.model.dedication import owner_of_new, reach_in
-from headrace.domain.placement.offers import OUTCOMES, closed, is_provided, offers_of, open_offers, reopens_at
-from headrace.domain.placement.pool_growth import GrowthRequest, closed_for, creatable_nodes, due_at, may_hold, nodes_for
+from headrace.domain.placement.offers import (
+    ANY_NUMBER,
+    OUTCOMES,
+    affordable_to,
+    closed,
+    is_provided,
+    offers_of,
+    open_offers,
+    reopens_at,
+)
+from headrace.domain.placement.pool_growth import (
+    GrowthRequest,
+    closed_for,
+    creatable_nodes,
+    due_at,
+    may_hold,
+    nodes_for,
+    replicas_in,
+)
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_borrow, may_start
 from headrace.domain.queueing.ranking import may_hold_inside
 from headrace.domain.state.quota import limits_of, with_reservation
+from headrace.domain.state.tenant_spending import cap_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,6 +88,8 @@ def next_growth(state: State, now: int) -> int | None:
         pool = state.pools.get(name)
         moments.append(due_at(pool, growth) if growth.open and pool is not None else growth.closed_until)
     moments += [until for pool in state.pools.values() if (until := reopens_at(state, pool, now)) is not None]
+    if any(cap_of(state, tenant, pool) for pool, tenant in state.tenants_spent):
+        moments.append(period_of("month", None, now)[1])
     return min((moment for moment in moments if moment > now), default=None)
 
 
@@ -78,10 +99,11 @@ def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
     if not any(creatable.values()):
         return
     asks: dict[str, list[GrowthRequest]] = {}
+    left = TenantCaps(state, now)
     for group in state.pending.groups.values():
-        pool = _asks_in(state, group, creatable, now)
+        pool = _asks_in(state, group, creatable, left, now)
         if pool is not None:
-            count = min(_jobs_of(group), _within(state, group, pool))
+            count = left.take(group, pool, min(_jobs_of(group), _within(state, group, pool)))
             if count > 0:
                 asks.setdefault(pool.document.name, []).append(_ask(group, count))
     for name in sorted(asks):
@@ -107,7 +129,35 @@ def _ask(group: JobGroup, count: int) -> GrowthRequest:
     return GrowthRequest(group.request, count, head.key if head is not None else "")
 
 
-def _asks_in(state: State, group: JobGroup, creatable: dict[str, int], now: int) -> PoolState | None:
+class TenantCaps:
+    """How many nodes each tenant's caps still pay for to the end of their estimate, while requests of one round are collected."""
+
+    def __init__(self, state: State, now: int) -> None:
+        self._state = state
+        self._now = now
+        self._left: dict[tuple[str, str], int] = {}
+
+    def nodes(self, group: JobGroup, pool: PoolState) -> int:
+        """Number of nodes of the pool; any number without a cap."""
+        key = group.policy.document.tenant, pool.document.name
+        if key not in self._left:
+            steady = group.request.shape.steady
+            self._left[key] = affordable_to(self._state, key[0], pool, self._now, spot=not steady)
+        return self._left[key]
+
+    def take(self, group: JobGroup, pool: PoolState, jobs: int) -> int:
+        """How many of these jobs the cap pays for; what their nodes cost is taken off it."""
+        burst, nodes = pool.document.burst, self.nodes(group, pool)
+        if nodes >= ANY_NUMBER or burst is None:
+            return jobs
+        each, level = replicas_in(burst.node, group.request.shape, self._state.terms.level), self._state.terms.level
+        count = min(jobs, nodes * each // group.request.replicas)
+        taken = nodes_for(burst.node, [GrowthRequest(group.request, count, "")], nodes, level)
+        self._left[group.policy.document.tenant, pool.document.name] = nodes - taken
+        return count
+
+
+def _asks_in(state: State, group: JobGroup, creatable: dict[str, int], left: TenantCaps, now: int) -> PoolState | None:
     """The first pool of the order in which growth would help; None while one grows for it, or victims are searched."""
     profile = state.profile(group.policy.document.tenant, group.profile)
     for name in profile.pools if profile is not None else ():
@@ -123,7 +173,7 @@ def _asks_in(state: State, group: JobGroup, creatable: dict[str, int], now: int)
             return None
         if is_provided(state, burst) and not open_offers(state, pool, now, spot=not group.request.shape.steady):
             continue
-        if creatable[name] and (may_borrow(group) or may_hold_inside(state, group, pool)):
+        if creatable[name] and (may_borrow(group) or may_hold_inside(state, group, pool)) and left.nodes(group, pool):
             return pool
     return None
 

@@ -7,7 +7,9 @@ from headrace.allocator.scale_up import ask_for_growth, end_growth, next_growth
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.provisioning import OfferTaken
-from headrace.contracts.values.durations import MINUTE
+from headrace.contracts.values.durations import HOUR, MINUTE
+from headrace.domain.model.calendar import period_of
+from headrace.domain.model.instances import Spending
 from headrace.provisioner.decide import Provisioner
 from tests.unit.allocator.history import HALL, START, History, gpus, policy, profile
 
@@ -246,3 +248,25 @@ def test_it_is_placed_there_if_its_profile_allows_spot_instances():
         pass
 
     assert [lease.node for lease in firm.leases.values()] == [*history.state.instances]
+
+
+def test_a_tenant_asks_for_no_more_nodes_than_its_cap_pays_for():
+    priced = replace(CLOUD, burst=replace(CLOUD.burst, offers=(d.Offer(name="one", price="6"),), min_life=HOUR))
+    history = new_history(priced)
+    for cap, nodes in (("5.99", 0), ("6", 1), ("11.99", 1), ("12", 2), ("", 2)):
+        history.append_facts(
+            f.TenantAppliedV1(author="a.b", tenant=d.Tenant(name="default", shares=(d.Share(pool="cloud", cap=cap),)))
+        )
+        while len(history.state.jobs) < 3:
+            history.admit("ml/three")
+        assert sum(fact.nodes for fact in asked(history)) == nodes
+
+
+def test_a_pool_is_asked_again_when_the_month_of_a_cap_is_over():
+    priced = replace(CLOUD, burst=replace(CLOUD.burst, offers=(d.Offer(name="one", price="6"),)))
+    history = new_history(priced)
+    history.append_facts(
+        f.TenantAppliedV1(author="a.b", tenant=d.Tenant(name="default", shares=(d.Share(pool="cloud", cap="1"),)))
+    )
+    history.state.tenants_spent["cloud", "default"] = Spending(0, 1)
+    assert next_growth(history.state, history.now) == period_of("month", None, history.now)[1]

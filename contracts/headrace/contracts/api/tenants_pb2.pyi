@@ -34,7 +34,7 @@ class Tenant(_message.Message):
     def __init__(self, name: _Optional[str] = ..., display_name: _Optional[str] = ..., admins: _Optional[_Iterable[str]] = ..., shares: _Optional[_Iterable[_Union[Share, _Mapping]]] = ..., submit_rate: _Optional[_Union[SubmitRate, _Mapping]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Share(_message.Message):
-    __slots__ = ("pool", "reservation", "limit", "price", "reserved_price")
+    __slots__ = ("pool", "reservation", "limit", "price", "reserved_price", "cap")
     class ReservationEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -68,12 +68,14 @@ class Share(_message.Message):
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     PRICE_FIELD_NUMBER: _ClassVar[int]
     RESERVED_PRICE_FIELD_NUMBER: _ClassVar[int]
+    CAP_FIELD_NUMBER: _ClassVar[int]
     pool: str
     reservation: _containers.ScalarMap[str, str]
     limit: _containers.ScalarMap[str, str]
     price: _containers.ScalarMap[str, str]
     reserved_price: _containers.ScalarMap[str, str]
-    def __init__(self, pool: _Optional[str] = ..., reservation: _Optional[_Mapping[str, str]] = ..., limit: _Optional[_Mapping[str, str]] = ..., price: _Optional[_Mapping[str, str]] = ..., reserved_price: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    cap: str
+    def __init__(self, pool: _Optional[str] = ..., reservation: _Optional[_Mapping[str, str]] = ..., limit: _Optional[_Mapping[str, str]] = ..., price: _Optional[_Mapping[str, str]] = ..., reserved_price: _Optional[_Mapping[str, str]] = ..., cap: _Optional[str] = ...) -> None: ...
 
 class SubmitRate(_message.Message):
     __slots__ = ("per_second", "burst")

@@ -20,7 +20,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 class Share(Document, frozen=True, kw_only=True):
     """A tenant's reservation and limit in one pool (R7). `reservation` None: the block is absent, and reservations are not tested here.
 
-    `price`, `reserved_price`: the tenant's own rates there, if they differ from the pool's.
+    `price`, `reserved_price`: the tenant's own rates there, if they differ from the pool's. `cap`: what the tenant's jobs may cost in a
+    calendar month on nodes that the pool creates (R38), in the installation's currency; empty: no cap.
     """
 
     pool: str
@@ -28,6 +29,7 @@ class Share(Document, frozen=True, kw_only=True):
     limit: Amounts = {}
     price: dict[str, str] = {}
     reserved_price: dict[str, str] = {}
+    cap: str = ""
 
 
 class SubmitRate(Document, frozen=True, kw_only=True):

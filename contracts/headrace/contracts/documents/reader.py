@@ -151,7 +151,10 @@ _TIME_LIMITS = {"default_time_limit": w.nullable(w.DURATION), "max_time_limit": 
 _SCOPE = {"reservation": w.AMOUNTS, "limit": w.AMOUNTS}
 
 SHARE = Shape(
-    d.Share, {"pool": w.TOKEN, **_SCOPE, "price": w.PRICES, "reserved_price": w.PRICES}, key=("pool",), check=_check_scope
+    d.Share,
+    {"pool": w.TOKEN, **_SCOPE, "price": w.PRICES, "reserved_price": w.PRICES, "cap": w.PRICE},
+    key=("pool",),
+    check=_check_scope,
 )
 SUBMIT_RATE = Shape(d.SubmitRate, {"per_second": w.whole(1, 1_000_000), "burst": w.whole(0, 1_000_000_000)})
 TENANT = Shape(

@@ -107,11 +107,6 @@ def add(nouns: Nouns) -> None:
     )
     parser.add_argument("--label", type=key_value, action="append", default=[], metavar="K=V", help="stored with the job")
     parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="submit nothing: print whether the jobs would be admitted, and what nodes would cost that are created for them",
-    )
-    parser.add_argument(
         "--wait",
         action="store_true",
         help="print what the job writes (of one job), wait for its end, and exit with its exit code",
@@ -121,7 +116,7 @@ def add(nouns: Nouns) -> None:
 
 
 def _add_many(parser: Parser) -> None:
-    """Add what submits several jobs at once."""
+    """Add what submits several jobs at once, or none."""
     parser.add_argument("--count", type=between(1, COUNT_MAX), default=1, metavar="N", help="number of equal jobs (default: 1)")
     parser.add_argument(
         "--array",
@@ -129,6 +124,11 @@ def _add_many(parser: Parser) -> None:
         default=None,
         metavar="A-B[:STEP][%N]",
         help="not one job but one for each index, at most N of them at once; HEADRACE_ARRAY_INDEX says which it is",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="submit nothing: print whether the jobs would be admitted, and what nodes would cost that are created for them",
     )
 
 

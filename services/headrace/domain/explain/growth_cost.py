@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.values.durations import HOUR, format_duration
 from headrace.contracts.values.money import format_money
-from headrace.domain.placement.offers import estimate, is_provided, open_offers, price_of
+from headrace.domain.placement.offers import affordable_to, estimate, is_provided, open_offers, price_of
 from headrace.domain.placement.pool_growth import GrowthRequest, may_hold, nodes_for
+from headrace.domain.state.tenant_spending import cap_of, spent_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from headrace.contracts.documents.model import Profile
+    from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.requests import Request
+    from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
 
@@ -41,3 +44,13 @@ def growth_costs(
         spans = f"{format_money(total)} to the time limit of {format_duration(time_limit)}" if time_limit else ""
         count = f"{nodes} new {'node' if nodes == 1 else 'nodes'} of pool {name} by offer {offers[0].name}"
         yield f"{count}, at {format_money(price)} an hour each: {spans or f'{format_money(total)} at least'}"
+
+
+def over_share(state: State, job: JobRecord, pool: PoolState, now: int) -> str | None:
+    """What the tenant has spent of its cap in a pool that could create nodes for the job; None if its cap pays for one."""
+    burst, tenant, shape = pool.document.burst, job.policy.document.tenant, job.request.shape
+    if burst is None or not may_hold(burst.node, shape) or affordable_to(state, tenant, pool, now, spot=not shape.steady):
+        return None
+    name = pool.document.name
+    spent, cap = format_money(spent_by(state, tenant, name, now)), format_money(cap_of(state, tenant, name))
+    return f"tenant {tenant} has spent {spent} of its cap of {cap} on nodes of pool {name} this month"

@@ -17,6 +17,7 @@ from headrace.contracts.values.durations import format_time
 from headrace.contracts.values.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain.backfill.holds import fits_now, fits_without_holds, holds_before, rank_in_line
 from headrace.domain.explain.availability import away_from, free_for, sums_fit
+from headrace.domain.explain.growth_cost import over_share
 from headrace.domain.explain.topology_reasons import where_it_fails
 from headrace.domain.explain.user_shares import held_by_others
 from headrace.domain.indexes.pending import group_key
@@ -109,8 +110,7 @@ def wait_of(state: State, job: JobRecord, now: int) -> Wait:
     """The one reason why a pending job does not run at log time `now`, in the first pool of its order."""
     pool = waits_in(state, job)
     if pool is None:
-        own = _of_the_job(state, job, now)
-        return own or Wait(WaitReason.NO_HEALTHY_NODE, "none of the profile's pools exists")
+        return _of_the_job(state, job, now) or Wait(WaitReason.NO_HEALTHY_NODE, "none of the profile's pools exists")
     return wait_in(state, job, pool, now) or Wait(WaitReason.BEHIND_HIGHER_RANK, CHECKED_NEXT)
 
 
@@ -224,7 +224,8 @@ def _at_policy_limit(case: WaitCase) -> Grounds | None:
 
 
 def _at_tenant_limit(case: WaitCase) -> Grounds | None:
-    return _at_limit(case, "tenant")
+    over = None if case.fits_now else over_share(case.state, case.job, case.pool, case.now)
+    return _at_limit(case, "tenant") or _grounds(over)
 
 
 def _at_limit(case: WaitCase, kind: str) -> Grounds | None:
@@ -335,9 +336,8 @@ def _no_healthy_node(case: WaitCase) -> Grounds | None:
     if any(node.grantable and suits(case.pool, node, case.job) for node in case.pool.nodes.values()):
         return None
     fitting = sum(suits(case.pool, node, case.job) for node in case.pool.nodes.values())
-    numbers = f"{fitting} nodes of pool {case.name} have what it takes, none is in service"
-    away = away_from(case.pool, case.job)
-    return Grounds(f"{numbers}: {away}" if away else numbers)
+    where = f": {away}" if (away := away_from(case.pool, case.job)) else ""
+    return Grounds(f"{fitting} nodes of pool {case.name} have what it takes, none is in service{where}")
 
 
 def _is_kept_away(case: WaitCase) -> bool:

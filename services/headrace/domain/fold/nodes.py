@@ -23,6 +23,7 @@ from headrace.domain.state import capacity
 from headrace.domain.state.job_deadlines import watch
 from headrace.domain.state.meters import charge, uncharge
 from headrace.domain.state.supply import recount
+from headrace.domain.state.tenant_spending import spend
 
 if TYPE_CHECKING:
     from headrace.domain.model.attempts import Ending
@@ -307,6 +308,7 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
         instance = state.instances.get(node.name)
         if instance is not None:
             instance.emptied_at, instance.used = state.now, True
+            spend(state, lease)
         if node.probation is not None and node.probation.job == job.key:  # it never ran: the next one is tried
             node.probation.job = ""
             _reopen(state, node)

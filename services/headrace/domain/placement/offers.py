@@ -9,6 +9,7 @@ from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.contracts.values.money import millionths
 from headrace.domain.model.calendar import period_of
+from headrace.domain.state.tenant_spending import cap_of, hourly_of, spent_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -86,6 +87,33 @@ def affordable(state: State, pool: PoolState, offer: Offer, now: int) -> int:
         if one.pool == pool.document.name and one.lives:
             left -= max(0, estimate(burst, one.price) - one.cost(0, now))
     return max(0, left // each)
+
+
+def affordable_to(state: State, tenant: str, pool: PoolState, now: int, *, spot: bool = True) -> int:
+    """How many instances the tenant's cap in this pool pays for to the end of their estimate; any number without a cap.
+
+    They are counted at the price of the offer that comes first.
+    """
+    burst, name = pool.document.burst, pool.document.name
+    cap = cap_of(state, tenant, name)
+    if burst is None or not cap:
+        return ANY_NUMBER
+    left = max(0, cap - spent_by(state, tenant, name, now))
+    offers = open_offers(state, pool, now, spot=spot)
+    each = estimate(burst, price_of(state, name, offers[0])) if offers else 0
+    return left // each if each else ANY_NUMBER if left else 0
+
+
+def is_over_share(state: State, tenant: str, pool: str, now: int) -> bool:
+    """Whether the tenant has spent its cap of the month in this pool."""
+    cap = cap_of(state, tenant, pool)
+    return bool(cap) and spent_by(state, tenant, pool, now) >= cap
+
+
+def share_reached_at(state: State, tenant: str, pool: str, now: int) -> int | None:
+    """When the tenant's jobs that run there will have spent the rest of its cap; None without one, or while they cost nothing."""
+    cap, hourly = cap_of(state, tenant, pool), hourly_of(state, tenant, pool)
+    return now + max(0, cap - spent_by(state, tenant, pool, now)) * HOUR // hourly + 1 if cap and hourly else None
 
 
 def spent(state: State, pool: PoolState, now: int) -> int:

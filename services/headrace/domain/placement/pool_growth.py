@@ -31,6 +31,8 @@ CLOSED_FIRST = 10 * MINUTE
 DOUBLINGS_MAX = 10
 """After growth has failed so often in a row, a pool is closed for growth for a week at a time."""
 _ENOUGH = 1 << 62
+REPLICAS_MAX = 1_000
+"""More replicas than that are not counted on one node."""
 
 
 class GrowthRequest(NamedTuple):
@@ -70,6 +72,14 @@ def closed_for(growth: Growth) -> int:
 def may_hold(node: BurstNode, shape: Shape, level: int = PROVISIONING) -> bool:
     """Whether one created node could hold one replica. `level`: of the installation; below that of provisioning slices were ignored."""
     return (not shape.models or node.gpu_model in shape.models) and _suits(node, shape) and _Bin(node, level).put(shape)
+
+
+def replicas_in(node: BurstNode, shape: Shape, level: int = PROVISIONING) -> int:
+    """How many replicas of one shape a created node holds."""
+    empty, count = _Bin(node, level), 0
+    while count < REPLICAS_MAX and empty.put(shape):
+        count += 1
+    return count
 
 
 def _suits(node: BurstNode, shape: Shape) -> bool:

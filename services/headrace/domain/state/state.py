@@ -84,6 +84,8 @@ class State:
     """(pool, offer) to what is known of it, where anything is."""
     spent: dict[str, Spending] = field(default_factory=dict)
     """Pool to what its ended instances cost this month (R38)."""
+    tenants_spent: dict[tuple[str, str], Spending] = field(default_factory=dict)
+    """(pool, tenant) to what the tenant's jobs cost there this month, on created nodes, as far as they have ended (R38)."""
     leaving: dict[str, NodeState] = field(default_factory=dict)
     """Nodes that have left the installation, while something is held or kept on them."""
     terms: TimeRules = field(default_factory=TimeRules)

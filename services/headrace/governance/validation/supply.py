@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headrace.contracts.documents.model import KEEP_FOR, Burst, BurstNode, Policy, Pool, Profile
+from headrace.contracts.documents.model import KEEP_FOR, Burst, BurstNode, Policy, Pool, Profile, Tenant
 from headrace.contracts.facts.levels import AMENDED, PROVISIONING, release_of
 from headrace.domain.model.census import HARDWARE
 from headrace.domain.model.dedication import COMMON, has_owners, owner_of_new
@@ -85,18 +85,23 @@ def check_level(state: State, changed: Iterable[PlacedDocument], findings: Diagn
     for name, document, _ in changed:
         if isinstance(document, Pool) and document.keep_for != KEEP_FOR and not state.terms.amended:
             findings.error(findings.where(name, "keep_for"), _NOT_YET.format(release_of(AMENDED)))
-        if isinstance(document, Pool) and document.burst is not None and state.terms.level < PROVISIONING:
-            for key in _newer_keys(document.burst):
-                findings.error(findings.where(name, f"burst.{key}"), message)
-        if isinstance(document, Pool) and document.topology and state.terms.level < PROVISIONING:
-            findings.error(findings.where(name, "topology"), message)
-        if isinstance(document, Profile) and state.terms.level < PROVISIONING:
-            spot = ("spot",) if document.spot else ()
-            for key in (*spot, *(key for key in (*_TIME_LIMITS, "topology") if getattr(document, key) is not None)):
-                findings.error(findings.where(name, key), message)
-        if isinstance(document, Policy) and state.terms.level < PROVISIONING:
-            for key in _newer_policy_keys(document):
-                findings.error(findings.where(name, key), message)
+        if state.terms.level < PROVISIONING:
+            for part in _newer_parts(document):
+                findings.error(findings.where(name, *part), message)
+
+
+def _newer_parts(document: object) -> Iterator[tuple[str | int, ...]]:
+    """Parts of a document that releases below level 3 cannot read."""
+    if isinstance(document, Pool):
+        yield from ((f"burst.{key}",) for key in (_newer_keys(document.burst) if document.burst is not None else ()))
+        yield from (("topology",),) if document.topology else ()
+    elif isinstance(document, Tenant):
+        yield from (("shares", index, "cap") for index, share in enumerate(document.shares) if share.cap)
+    elif isinstance(document, Profile):
+        yield from (("spot",),) if document.spot else ()
+        yield from ((key,) for key in (*_TIME_LIMITS, "topology") if getattr(document, key) is not None)
+    elif isinstance(document, Policy):
+        yield from ((key,) for key in _newer_policy_keys(document))
 
 
 def _newer_policy_keys(policy: Policy) -> Iterator[str]:

@@ -5,9 +5,11 @@ from msgspec.structs import replace
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Budget, Burst, BurstNode, PolicyProfile, Share, Tenant, Window
 from headrace.contracts.facts.admission import Dependency
+from headrace.contracts.values.durations import HOUR
 from headrace.contracts.values.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain.explain.wait_reasons import CHECKED_NEXT, OF_THE_JOB, OF_THE_POOL, wait_in, wait_of
 from tests.unit.domain.hall import Hall
+from tests.unit.provisioner.cloud import OFFERS, Cloud
 
 
 def test_the_tests_stand_in_the_order_of_the_rule():
@@ -235,3 +237,14 @@ def test_while_a_pool_grows_for_it_a_job_waits_for_capacity():
     wait = wait_of(hall.state, job, hall.now)
     assert before is WaitReason.NO_HEALTHY_NODE
     assert (wait.reason, wait.numbers) == (WaitReason.WAITING_FOR_CAPACITY, "0 of 2 nodes have come to pool hall")
+
+
+def test_a_tenant_whose_cap_pays_for_no_node_reads_what_it_has_spent():
+    site = Cloud(offers=OFFERS, min_life=HOUR)
+    site.law(Tenant(name="default", shares=(Share(pool="cloud", cap="0.99"),)))
+    job = site.admit("a")
+    wait = wait_in(site.state, job, site.pool, site.now)
+    assert (wait.reason, wait.numbers) == (
+        WaitReason.AT_TENANT_LIMIT,
+        "tenant default has spent 0.00 of its cap of 0.99 on nodes of pool cloud this month",
+    )
