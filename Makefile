@@ -107,8 +107,8 @@ check-page: ## the page: types, tests, and that the committed files are what is 
 	@git diff --exit-code --stat -- $(PAGE)/../static && test -z "$$(git ls-files --others --exclude-standard $(PAGE)/../static)" || \
 		{ echo "The built page differs from its sources: commit what make page built" >&2; exit 1; }
 
-test-page: $(INSTALLED) ## the page in Chromium, over a whole installation; a part of make test
-	@$(BIN)/pytest tests/page
+test-page: $(INSTALLED) ## the page in Chromium: what make test has of it, how fast it is, and that every role sees its own only; SECONDS=1800
+	@HEADRACE_PAGE_SECONDS=$(or $(SECONDS),45) $(BIN)/pytest -o faulthandler_timeout=0 tests/page tests/page/thorough
 
 docs: $(INSTALLED) ## build the documentation as a site in .site, with references made from the sources; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.integration.api import Api, installation
+from tests.integration.api import Api, installation, until
 from tests.patience import PATIENCE
 
 CHROMIUM = shutil.which("chromium") or ""
@@ -34,9 +35,16 @@ def browser() -> Iterator[Browser]:
 def api(browser: Browser) -> Iterator[Api]:
     """Both tenants have running jobs, and acme has one that waits at its limit."""
     assert browser
+    with two_tenants() as api:
+        yield api
+
+
+@contextmanager
+def two_tenants() -> Iterator[Api]:
+    """An installation in which alice of acme has jobs that run and one that waits, and eve of emca a job with a strange name."""
     with installation(model="H100-80GB+busy40") as api:
-        for who in ("alice", "boss", "eve"):
-            tenant = "emca" if who == "eve" else "acme"
+        for who in ("alice", "boss", "eve", "chief"):
+            tenant = "emca" if who in ("eve", "chief") else "acme"
             api.tokens[who] = api.run("token", "create", "--user", who, "--tenant", tenant).strip()
         running = api.submit("alice", "acme", *[["sh", "-c", "echo hello from $HEADRACE_JOB_NAME; sleep 1000"]] * 8)
         api.alices = running
@@ -50,6 +58,36 @@ def api(browser: Browser) -> Iterator[Api]:
             {"queue": "dev/half", "jobs": [{"command": ["sleep", "1000"], "name": STRANGE}]},
         )
         yield api
+
+
+OPS = {
+    "groups": [{"tenant": "acme", "name": "ops", "members": ["oscar"]}],
+    "policies": [{"tenant": "acme", "name": "ops", "group": "ops", "profiles": ["half"], "reservation": {"gpu": 1}}],
+}
+
+
+@contextmanager
+def preempted() -> Iterator[Api]:
+    """All 8 GPUs are held; oscar's job is inside the reservation of its policy, so a job of alice, who has borrowed, had to yield."""
+    with installation() as api:
+        api.done("root", "POST", "/v1/documents:apply", {"documents": OPS, "reason": "another team"})
+        for who in ("alice", "boss", "eve", "oscar"):
+            tenant = "emca" if who == "eve" else "acme"
+            api.tokens[who] = api.run("token", "create", "--user", who, "--tenant", tenant).strip()
+        held = [("alice", job) for job in api.submit("alice", "acme", *[["sleep", "1000"]] * 8)]
+        held += [("eve", job) for job in api.submit("eve", "emca", *[["sleep", "1000"]] * 8)]
+        for who, job in held:
+            api.until(who, job["name"], "running")
+        (job,) = api.submit("oscar", "acme", ["sleep", "1000"], queue="ops/half")
+        api.until("oscar", job["name"], "running")
+        (api.story,) = until(lambda: settled(api))
+        yield api
+
+
+def settled(api: Api) -> list[Any]:
+    """The preemptions that have ended."""
+    found = api.done("root", "GET", "/v1/preemptions").get("preemptions", [])
+    return [one for one in found if one.get("settle_time")]
 
 
 class Opened(NamedTuple):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.page.conftest import STRANGE
-
-SCREENS = {"now": "What happens", "jobs": "Jobs", "policies": "acme", "nodes": "Nodes", "usage": "Usage", "invoice": "Invoice"}
-PROVIDERS = SCREENS | {"cloud": "Cloud"}
-"""The screens of those who see all tenants."""
+from tests.page.screens import PROVIDERS, SCREENS, inaccessible
 
 
 def test_a_link_logs_in_and_leaves_no_token_in_the_address(opened) -> None:
@@ -47,11 +43,12 @@ def test_a_wrong_token_is_refused_with_the_reason(browser, api) -> None:
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_every_screen_is_accessible(opened, scheme) -> None:
     page = (seen := opened("root", color_scheme=scheme)).page
+    complaints = []
     for screen, heading in PROVIDERS.items():
         seen.show(screen)
         expect(page.get_by_role("heading", name=heading).first).to_be_visible()
-        found = Axe().run(page)
-        assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found.response["violations"]] == [], screen
+        complaints += [(screen, found) for found in inaccessible(page)]
+    assert complaints == []
 
 
 @pytest.mark.parametrize("width", [390, 1280, 1920])

@@ -20,6 +20,10 @@ export function setToken(text: string): void {
   else sessionStorage.removeItem(TOKEN);
 }
 
+export function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** Takes a token, or a code that gives one once, from the fragment of the address, which browsers do not send, and removes it there. */
 export async function tokenFromAddress(): Promise<void> {
   const found = /^#(token|code)=([\w.-]+)$/.exec(location.hash);
@@ -28,11 +32,11 @@ export async function tokenFromAddress(): Promise<void> {
   setToken(found[1] === "token" ? found[2] : (await post<{ token: string }>("/v1/login:redeem", { code: found[2] })).token);
 }
 
-type Query = Record<string, string | number | undefined>;
+type Query = Record<string, string | number | string[] | undefined>;
 
 function address(path: string, query: Query): string {
-  const parts = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
-  const text = new URLSearchParams(parts.map(([key, value]) => [key, String(value)])).toString();
+  const parts = Object.entries(query).flatMap(([key, value]) => (Array.isArray(value) ? value : [value]).map((one) => [key, one] as const));
+  const text = new URLSearchParams(parts.filter(([, value]) => value !== undefined && value !== "").map(([key, value]) => [key, String(value)])).toString();
   return text ? `${path}?${text}` : path;
 }
 
@@ -69,6 +73,18 @@ export async function get<T>(path: string, query: Query = {}, signal?: AbortSign
 
 export async function post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
   return (await request("POST", path, {}, body, signal)).json() as Promise<T>;
+}
+
+/** The entries of one field of all pages, or of so many of them. */
+export async function all<T>(path: string, query: Query, field: string, signal?: AbortSignal, pages = 1000): Promise<T[]> {
+  const found: T[] = [];
+  let page: string | undefined = "";
+  for (let i = 0; i < pages && page !== undefined; i++) {
+    const part: Record<string, unknown> = await get(path, { ...query, page_token: page }, signal);
+    found.push(...((part[field] as T[] | undefined) ?? []));
+    page = (part["next_page_token"] as string | undefined) || undefined;
+  }
+  return found;
 }
 
 /** The objects of a stream, one from each line. */

@@ -28,6 +28,10 @@ class App {
   events = $state.raw<Event[]>([]);
   leftOut = $state(0);
   shown = $derived(this.at ? this.past : this.live);
+  /** The tenants that the caller sees, and the one that screens about a single tenant show. */
+  tenants = $derived(this.isProvider ? [...new Set(this.live?.policies.map((one) => one.tenant))] : [this.caller?.tenant ?? ""]);
+  chosen = $state("");
+  tenant = $derived(this.tenants.includes(this.chosen) ? this.chosen : (this.tenants[0] ?? ""));
 
   #ending: AbortController | null = null;
   #asking: AbortController | null = null;
@@ -37,6 +41,16 @@ class App {
 
   get isProvider(): boolean {
     return this.caller?.role.startsWith("provider") ?? false;
+  }
+
+  /** Whether the caller may change policies. */
+  get isAdmin(): boolean {
+    return this.caller?.role.endsWith("admin") ?? false;
+  }
+
+  /** Whether the caller may ask what would happen (`whatif`). */
+  get mayPlay(): boolean {
+    return this.isAdmin || this.isProvider;
   }
 
   async logIn(text: string): Promise<void> {
@@ -105,6 +119,24 @@ class App {
     if (this.#overview && (change.overview || change.loads)) this.live = modelOf(this.#overview, this.#loads);
     if (change.events?.length) this.events = [...change.events.reverse(), ...this.events].slice(0, EVENTS_KEPT);
     if (change.left_out) this.leftOut += change.left_out;
+  }
+
+  /** Shows the installation as it was at a time. */
+  async showTime(time: string): Promise<void> {
+    this.#asking?.abort();
+    this.#asking = null;
+    this.#wanted = 0;
+    this.loadingPast = true;
+    try {
+      const found = modelOf(await get<Overview>("/v1/overview", { at: time }));
+      this.past = found;
+      this.at = found.sequence;
+      this.trouble = "";
+    } catch (error) {
+      this.trouble = error instanceof Error ? error.message : String(error);
+    } finally {
+      this.loadingPast = false;
+    }
   }
 
   /** Shows the installation after a record; 0: the newest one, live. Of requests that come fast only the last is answered. */

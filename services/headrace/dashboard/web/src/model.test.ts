@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { amount, computing, exact, idleHolders, modelOf, short, UNITS } from "./model";
+import { amount, computing, exact, idleHolders, modelOf, short, UNITS, readable } from "./model";
 import { duration } from "./time";
 import type { Overview } from "./types";
 
@@ -80,4 +80,10 @@ describe("durations", () => {
   it("have two units at most", () => {
     expect([999, 61_000, 3_700_000, 90_000_000].map(duration)).toEqual(["0s", "1m 1s", "1h 1m", "1d 1h"]);
   });
+});
+
+it("keys of jobs in sentences are shown as users and names", () => {
+  const names = new Map([["01m8dajpb1sbsak19gbyb1pb13", "pretrain-2"]]);
+  expect(readable("wait for job default.alice.01m8dajpb1sbsak19gbyb1pb13 to end", names)).toBe("wait for job alice's pretrain-2 to end");
+  expect(readable("takes back from mia's 01m8dajpdcj3292zv37tq5bam9 (reclaim)", names)).toBe("takes back from mia's …q5bam9 (reclaim)");
 });

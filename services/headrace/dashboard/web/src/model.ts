@@ -112,6 +112,14 @@ export function short(value: number): string {
   return value.toLocaleString("en", { maximumFractionDigits: 2 });
 }
 
+/** A sentence in which the keys of jobs are replaced by their users and names; `names`: by id. */
+export function readable(text: string | undefined, names: Map<string, string> | undefined): string {
+  const title = (id: string): string => names?.get(id) || `…${id.slice(-6)}`;
+  return (text ?? "")
+    .replace(/\b[a-z0-9-]+\.([\w.-]+?)\.([0-7][0-9a-hjkmnp-tv-z]{25})\b/g, (_, user: string, id: string) => `${user}'s ${title(id)}`)
+    .replace(/\b[0-7][0-9a-hjkmnp-tv-z]{25}\b/g, title);
+}
+
 function policyKey(queue: Queue): [string, string] {
   const tenant = queue.name.split("/")[1] ?? "";
   return [tenant, queue.policy];

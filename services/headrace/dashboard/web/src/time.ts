@@ -15,3 +15,10 @@ export function duration(milliseconds: number): string {
   if (seconds < 86_400) return `${Math.floor(seconds / 3600)}h ${Math.floor((seconds % 3600) / 60)}m`;
   return `${Math.floor(seconds / 86_400)}d ${Math.floor((seconds % 86_400) / 3600)}h`;
 }
+
+/** A short duration with what matters of it: `180 ms`, `1.25 s`, `2m 5s`. */
+export function exactly(milliseconds: number): string {
+  if (milliseconds >= 60_000) return duration(milliseconds);
+  if (milliseconds >= 1000) return `${Number((milliseconds / 1000).toFixed(2))} s`;
+  return milliseconds >= 10 || !milliseconds ? `${Math.round(milliseconds)} ms` : `${Number(milliseconds.toFixed(2))} ms`;
+}

@@ -136,17 +136,67 @@ export interface Job {
   attempts?: Attempt[];
 }
 
+/** A fact in the history of a job. */
+export interface Fact {
+  record: string;
+  time?: string;
+  by?: string;
+  type?: string;
+  text?: string;
+  rule?: string;
+}
+
+/** One key that a waiting job asks for in a pool. */
+export interface Need {
+  key: string;
+  asked?: string;
+  free?: string;
+  missing?: string;
+  used?: string;
+  kept?: string;
+  unusable?: string;
+  capacity?: string;
+}
+
+/** A job that holds what another needs; without `job`: all jobs of other tenants together. */
+export interface HeldBy {
+  job?: string;
+  user?: string;
+  request?: Record<string, string>;
+  pool?: string;
+  nodes?: string[];
+  preemptible?: boolean;
+  until_time?: string;
+}
+
 export interface Explanation {
   state: string;
   reason?: string;
   message?: string;
-  blockers?: string[];
   position?: string;
   expected_start_time?: string;
   assumption?: string;
-  pools?: { pool: string; reason?: string; message?: string; keys?: { key: string; asked?: string; free?: string; capacity?: string }[] }[];
-  behind?: Record<string, unknown>[];
-  holders?: Record<string, unknown>[];
-  cheapest?: { message?: string; what?: string };
-  reclaim?: Record<string, unknown>;
+  pools?: { pool: string; reason?: string; message?: string; keys?: Need[] }[];
+  behind?: { job?: string; user?: string; request?: Record<string, string> }[];
+  behind_more?: string;
+  holders?: HeldBy[];
+  holders_more?: string;
+  reclaim?: { could?: boolean; why?: string; from_time?: string; victims?: HeldBy[] };
+  cheapest?: { kind?: string; text?: string; start_time?: string; job?: string; queue?: string; request?: Record<string, string> };
+  notes?: string[];
+}
+
+/** One line of the audit log. */
+export interface Line {
+  sequence: string;
+  place?: number;
+  time?: string;
+  by?: string;
+  type?: string;
+  about?: string;
+  text?: string;
+  rule?: string;
+  as_of?: string;
+  engine?: string;
+  because?: string[];
 }
