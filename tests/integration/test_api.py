@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -562,6 +563,23 @@ def test_a_node_is_cordoned_drained_and_taken_back(api: Api) -> None:
     assert api.done("root", "GET", f"/v1/{node}")["state"] == "ready"
     assert api.done("root", "POST", f"/v1/{node}:confirmEmpty", {})["changes"][0]["action"] == "keep"
     assert api.ask("boss", "POST", f"/v1/{node}:drain", {}).status == 403
+
+
+def test_a_drain_is_scheduled_seen_before_and_cancelled(api: Api) -> None:
+    node = api.done("root", "GET", "/v1/nodes")["nodes"][0]["name"]
+    begins = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
+    at = begins.isoformat().replace("+00:00", "Z")
+    plan = api.done("root", "POST", f"/v1/{node}:drain", {"reason": "a fan", "begin_time": at})
+    assert plan["changes"][0]["fields"] == [f"drain: no -> at {at.replace('Z', '.000Z')}"]
+    shown = api.done("root", "GET", f"/v1/{node}")
+    assert (shown["state"], shown["maintenance"]) == (
+        "ready",
+        {"kind": "drain", "begin_time": at, "reason": "a fan", "scheduled_by": shown["maintenance"]["scheduled_by"]},
+    )
+    assert api.ask("root", "POST", f"/v1/{node}:drain", {"begin_time": "2020-01-01T00:00:00Z"}).status == 400
+    assert api.ask("root", "POST", f"/v1/{node}:cordon", {"begin_time": at}).status == 400
+    api.done("root", "POST", f"/v1/{node}:uncordon", {})
+    assert "maintenance" not in api.done("root", "GET", f"/v1/{node}")
 
 
 def test_usage_comes_from_the_books(api: Api) -> None:

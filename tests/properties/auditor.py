@@ -49,6 +49,7 @@ class Job:
     checkpoint: str = ""
     moves: bool = False
     required: str = ""
+    time_limit: int | None = None
 
     @property
     def total(self) -> Amounts:
@@ -115,6 +116,8 @@ class Auditor:
         self.removed: set[str] = set()
         self.away: set[str] = set()
         self.cordoned: set[str] = set()
+        self.drains: dict[str, int] = {}
+        self.windows: dict[str, Json] = {}
         self.growing: set[str] = set()
         self.jobs: dict[str, Job] = {}
         self.arrays: dict[str, list[str]] = {}
@@ -242,7 +245,34 @@ class Auditor:
     def _node_cordoned(self, fact: Json) -> None:
         self.cordoned.add(fact["node"])
 
-    _node_set_aside = _node_drain_ordered = _node_cordoned
+    _node_set_aside = _node_cordoned
+
+    def _node_drain_ordered(self, fact: Json) -> None:
+        self.drains.pop(fact["node"], None)
+        self._node_cordoned(fact)
+
+    def _node_drain_scheduled(self, fact: Json) -> None:
+        self.drains[fact["node"]] = fact["begins"]
+
+    def _node_drain_began(self, fact: Json) -> None:
+        if self.drains.get(fact["node"], self.moment + 1) > self.moment:
+            self._complain(f"{fact['node']} is drained before its time (R41)")
+        self._node_drain_ordered(fact)
+
+    def _maintenance_stated(self, fact: Json) -> None:
+        self.windows.pop(fact["pool"], None)
+        if fact.get("begins"):
+            self.windows[fact["pool"]] = fact
+
+    def _check_maintenance(self, lease: Lease) -> None:
+        """A job that is granted something there has ended before (R41)."""
+        job, window = lease.job, self.windows.get(lease.pool)
+        begins = [self.drains[lease.node]] if lease.node in self.drains else []
+        begins += [] if window is None else [0 if window.get("begun") else window["begins"]]
+        terms = self.policies.get(job.policy, {}).get("preemption", {})
+        grace = terms.get("callback_grace", 60_000_000) + terms.get("term_grace", 30_000_000)
+        if begins and (job.time_limit is None or self.moment + job.time_limit + grace > min(begins)):
+            self._complain(f"{job.key} is granted {lease.node}, where maintenance begins before it has ended (R41)")
 
     def _node_checked(self, fact: Json) -> None:
         if fact["passed"]:
@@ -250,6 +280,7 @@ class Auditor:
 
     def _node_uncordoned(self, fact: Json) -> None:
         self.cordoned.discard(fact["node"])
+        self.drains.pop(fact["node"], None)
 
     def _growth_requested(self, fact: Json) -> None:
         """No more nodes than the pool may create, and none while others are on their way (R38)."""
@@ -289,6 +320,7 @@ class Auditor:
             self.at_once |= dict.fromkeys(names_of_jobs, (key, array.get("at_once", 0)))
         for name in names_of_jobs:
             self.jobs[name] = Job(name, policy, fact["request"], replicas, preemptible, fact["profile"], required=required)
+            self.jobs[name].time_limit = fact.get("time_limit")
 
     def _elements(self, fact: Json) -> list[Job]:
         """Elements of an array that a fact is about."""
@@ -618,6 +650,7 @@ class Auditor:
             self._complain(f"{lease.job.key} is granted node {lease.node}, which is not in service in pool {lease.pool}")
             return
         self._check_owner(lease, node)
+        self._check_maintenance(lease)
         there = [other for other in self.leases.values() if other.node == lease.node]
         cut = {device["device"] for device in node["devices"] if device.get("mig")}
         if lease.devices.keys() & cut != lease.slices.keys():

@@ -16,6 +16,7 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.simulate.scenario import Delete, Expect, Moment, Nodes, Scenario, Submit
+from headrace.simulate.virtual_system import START
 
 QUARTER = GPU_UNITS // 4
 QUIET_AT = 24 * HOUR
@@ -122,6 +123,15 @@ def growth(chance: Chance) -> dict[str, object]:
     return {"burst": chance.among([None, None, None, None, burst])}
 
 
+def maintenance(chance: Chance) -> dict[str, object]:
+    """Mostly none (R41); or a window for one time, or of every week: histories begin at midnight of a Thursday."""
+    notice = chance.among([None, MINUTE])
+    begins = START + chance.number(1, 6) * MINUTE
+    once = d.MaintenanceWindow(begins=begins, ends=begins + chance.number(1, 9) * MINUTE, notice=notice)
+    weekly = d.MaintenanceWindow(days=("thu",), opens=2, closes=chance.number(3, 20), notice=notice)
+    return {"maintenance": chance.among([*[()] * 6, (once,), (weekly,), (once, weekly)])}
+
+
 def supply(chance: Chance) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
     """Nodes, pools, and the GPU units that each pool has to give."""
     nodes, pools, has = [], [], {}
@@ -139,7 +149,7 @@ def supply(chance: Chance) -> tuple[list[Nodes], list[d.Pool], dict[str, int]]:
         units = row.count * row.gpus * GPU_UNITS
         capacity = chance.among([{}, {}, {JOB: 6}, {GPU: max(GPU_UNITS, units - GPU_UNITS)}, {CPU: 4 * row.count * CPU_UNITS}])
         nodes.append(row)
-        given = dedications(chance, name, nodes) | growth(chance)
+        given = dedications(chance, name, nodes) | growth(chance) | maintenance(chance)
         backfill = chance.among([0, MINUTE, 5 * MINUTE])
         pools.append(
             d.Pool(
@@ -312,8 +322,9 @@ def closings(chance: Chance, law: tuple[d.Policy, ...], pools: list[d.Pool]) -> 
 
 def ailments(chance: Chance, machines: list[str], at: int) -> list[Moment]:
     """A node is set aside, or does not start what it should, until it is well again."""
-    node, ails = chance.among(machines), chance.among(["drain", "cordon", "refuse_starts", "stall_starts"])
-    moments = [Moment(at=at, **{ails: node}), Moment(at=at + chance.among(MOMENTS), uncordon=node)]
+    node, ails = chance.among(machines), chance.among(["drain", "drain", "cordon", "refuse_starts", "stall_starts"])
+    begins = {"begins": at + chance.number(1, 8) * MINUTE} if ails == "drain" and chance.coin() else {}
+    moments = [Moment(at=at, **{ails: node}, **begins), Moment(at=at + chance.among(MOMENTS), uncordon=node)]
     if ails.endswith("starts"):
         moments.append(Moment(at=at + chance.among(MOMENTS), allow_starts=node))
     return moments

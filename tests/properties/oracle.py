@@ -214,11 +214,20 @@ class Oracle:
         if self._rank_of_suspended(Resumption(self.state, gone), job, own) is not None:
             return None
         for name in profile.pools:
+            window = self.state.maintenance.pools.get(name)
+            if window is not None and (window.begun or not self._ends_before(job, window.begins)):
+                continue
             if name in self.state.pools and name != job.barred_from and may_start(self.state, job, name):
                 found = self._would_go(job, self.state.pools[name])
                 if found is not None:
                     return found[0] if name == pool.document.name and why_never(self.state, job) is None else None
         return None
+
+    def _ends_before(self, job: JobRecord, moment: int) -> bool:
+        """Whether the job has ended by then if it starts now (R41)."""
+        terms = job.policy.document.preemption
+        grace = terms.callback_grace + terms.term_grace
+        return job.time_limit is not None and self.now + job.time_limit + grace <= moment
 
     def _would_go(self, job: JobRecord, pool: PoolState) -> tuple[Rank, tuple[Place, ...]] | None:
         document = job.policy.document
@@ -236,7 +245,8 @@ class Oracle:
         kept = self._keep_out(holds, mine, pool)
         fits = fits and over_capacity(pool, job.request.sums) is None
         was = job.avoiding
-        job.avoiding = tuple({*self.state.set_aside, *(node for node, until in job.avoids.items() if until > self.now)})
+        soon = {name for name, drain in self.state.maintenance.drains.items() if not self._ends_before(job, drain.begins)}
+        job.avoiding = tuple({*self.state.set_aside, *(node for node, until in job.avoids.items() if until > self.now), *soon})
         places = find_places(self.state, job, pool) if fits else None
         job.avoiding = was
         for out in reversed(kept):

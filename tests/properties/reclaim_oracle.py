@@ -183,7 +183,7 @@ class Oracle:
 
     def in_service(self, node: NodeState) -> bool:
         """Whether the node takes new work (R6); before the amendment it was enough that it is there."""
-        takes = not node.cordoned and (node.probation is None or not node.probation.job)
+        takes = not node.cordoned and node.maintenance is None and (node.probation is None or not node.probation.job)
         return node.status == "ready" and (takes or not self.state.terms.amended)
 
     def may_use(self, node: NodeState) -> bool:

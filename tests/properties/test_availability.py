@@ -19,7 +19,7 @@ from tests.unit.domain.snapshot import snapshot
 
 def idle_in_service(pool, key):
     """What no lease holds and nothing is kept of on nodes that take work, counted from the nodes."""
-    nodes = [node for node in pool.nodes.values() if node.status == "ready" and not node.cordoned]
+    nodes = [node for node in pool.nodes.values() if node.status == "ready" and not node.cordoned and not node.maintenance]
     if key == GPU:
         return sum(device.idle for node in nodes for device in node.devices)
     opens = {CPU: "cpu_open", MEMORY: "memory_open"}

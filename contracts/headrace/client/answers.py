@@ -26,7 +26,6 @@ from headrace.contracts.messages.queries import (
     DocumentView,
     FactView,
     JobView,
-    NodeView,
     PoolKeyView,
     PoolView,
     QueueView,
@@ -34,7 +33,7 @@ from headrace.contracts.messages.queries import (
     UserUseView,
 )
 from headrace.contracts.messages.tokens import NODE_TENANT, PROVIDER_TENANT, TokenRole, TokenView
-from headrace.contracts.values.amounts import CPU, GPU, MEMORY, parse_amount
+from headrace.contracts.values.amounts import parse_amount
 from headrace.contracts.values.durations import parse_time
 from headrace.contracts.values.ids import job_key
 
@@ -294,30 +293,6 @@ def pool(answer: Json) -> PoolView:
         ),
         running=number(answer, "running"),
         pending=number(answer, "pending"),
-    )
-
-
-def node(answer: Json) -> NodeView:
-    return NodeView(
-        name=answer["name"].removeprefix("nodes/"),
-        pool=answer.get("pool", ""),
-        state=answer.get("state", ""),
-        labels=answer.get("labels", {}),
-        model=answer.get("model", ""),
-        gpus=number(answer, "gpus"),
-        gpu_free=units(GPU, answer.get("gpu_free", "")),
-        cpu=units(CPU, answer.get("cpu", "")),
-        cpu_free=units(CPU, answer.get("cpu_free", "")),
-        memory=units(MEMORY, answer.get("memory", "")),
-        memory_free=units(MEMORY, answer.get("memory_free", "")),
-        leases=number(answer, "leases"),
-        last_heard=moment(answer.get("heard_time")),
-        slices={one["device"]: tuple(one.get("slices", ())) for one in answer.get("slices", ())},
-        dedicated_to=answer.get("dedicated_to", ""),
-        isolation=answer.get("isolation", {}),
-        unfit=answer.get("unfit", {}),
-        unapproved=tuple(answer.get("unapproved", ())),
-        reason=answer.get("cordoned", ""),
     )
 
 

@@ -32,7 +32,7 @@ from headrace.contracts.messages.tokens import (
     TokensAnswer,
 )
 from headrace.contracts.transport.encoding import encode
-from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.durations import SECOND, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,8 @@ class Writes(Questions):
     async def node_order(self, verb: str, request: NodeRequest) -> ApplyAnswer:
         """`cordon`, `uncordon`, `drain`, `confirm-empty` or `remove` of a node."""
         path = f"/v1/nodes/{part(request.node)}:{VERBS.get(verb, verb)}"
-        return answers.plan(await self.called.post(path, {"reason": request.reason}))
+        body = {"reason": request.reason} | ({"begin_time": format_time(request.begins)} if request.begins else {})
+        return answers.plan(await self.called.post(path, body))
 
     async def end_instance(self, instance: str) -> ApplyAnswer:
         """End an instance of a pool that creates its nodes."""

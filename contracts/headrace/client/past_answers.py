@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.client.answers import Json, amounts, document, moment, node, number, plain, pool, queue
+from headrace.client.answers import Json, amounts, document, moment, number, plain, pool, queue
+from headrace.client.node_answers import node
 from headrace.contracts.messages.audit import AuditLine
 from headrace.contracts.messages.history import DiffView, LeaseView, PastJob, PastView, StateChange
 from headrace.contracts.messages.usage import UsageRow

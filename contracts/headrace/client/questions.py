@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headrace.client import answers, burst_answers
+from headrace.client import answers, burst_answers, node_answers
 from headrace.client.api import Api, part
 from headrace.client.errors import Refused, Unreachable
 from headrace.contracts.messages.queries import GetAnswer, LogsAnswer, RecordsAnswer, StoredRecord
@@ -123,7 +123,7 @@ class Questions:
 
     async def nodes(self) -> tuple[NodeView, ...]:
         """The nodes that the caller sees."""
-        return tuple(map(answers.node, await self._list("/v1/nodes", "nodes")))
+        return tuple(map(node_answers.node, await self._list("/v1/nodes", "nodes")))
 
     async def instances(self) -> tuple[InstanceView, ...]:
         """The instances that live, and those that ended within the last hour."""

@@ -254,5 +254,7 @@ class CandidateIndex:
             borrower.invalidate()
 
 
-_key = attrgetter("policy.document.tenant", "policy.document.name", "profile", "preemptible", "beyond", "barred_from", "user")
+_key = attrgetter(
+    "policy.document.tenant", "policy.document.name", "profile", "preemptible", "beyond", "barred_from", "outlasts", "user"
+)
 """Properties that all groups of one class share."""

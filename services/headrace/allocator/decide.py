@@ -18,6 +18,7 @@ from headrace.allocator.candidate_index import CandidateIndex
 from headrace.allocator.demand_mix import DemandLearning
 from headrace.allocator.granting import grant
 from headrace.allocator.job_lifecycle import due_transitions, next_check, review_pending, set_aside
+from headrace.allocator.maintenance import MaintenanceTurns
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
 from headrace.allocator.scale_up import ask_for_growth, end_growth, next_growth
 from headrace.allocator.windows_budgets import Gates
@@ -55,6 +56,7 @@ class Allocator:
         self.index = CandidateIndex(state)
         self.learning = DemandLearning()
         self.gates = Gates(state)
+        self.maintenance = MaintenanceTurns(state)
 
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; may be empty."""
@@ -87,6 +89,8 @@ class Allocator:
     def _before_grants(self, now: int, record: RecordCapacity) -> tuple[AnyFact, ...]:
         """Facts that grants have to wait for: gates, orders, learnt mixes."""
         state = self.state
+        if self.maintenance and (turns := tuple(record.fill(self.maintenance.changes(now)))):
+            return turns
         if state.terms.timed and (gates := tuple(record.fill(self.gates.changes(now)))):
             return gates
         orders = tuple(judge_proposals(state, now, record)) if any(map(_search_of, state.pools.values())) else ()
@@ -106,6 +110,7 @@ class Allocator:
         moments += [pool.search.opened_at + SEARCH_MAX for pool in state.pools.values() if pool.search is not None]
         moments += [next_worthwhile(pool, looked_at) for pool in state.pools.values()]
         moments += [next_growth(state, looked_at), next_check(state)]
+        moments += [self.maintenance.next_change(looked_at)] if self.maintenance else []
         moments += [until for job in state.suspended.values() for until in job.avoids.values()]
         moments += [next_turn(state, hold, looked_at) for hold in state.holds.values()]
         moments += [nomination_end(state, preemption) for preemption in state.preemptions.values() if preemption.kept]

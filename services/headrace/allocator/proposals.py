@@ -128,7 +128,9 @@ def _why_over(state: State, preemption: Preemption, now: int) -> str:
 
 def _is_usable(pool: PoolState, preemption: Preemption, name: str) -> bool:
     node = pool.nodes.get(name)
-    return node is not None and node.grantable and may_use(pool.document, node, preemption.job.policy.key)
+    if node is None or not node.grantable or name in preemption.job.avoiding:
+        return False
+    return may_use(pool.document, node, preemption.job.policy.key)
 
 
 def nomination_end(state: State, preemption: Preemption) -> int | None:

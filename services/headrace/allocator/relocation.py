@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from headrace.allocator.job_lifecycle import stop, why_never
 from headrace.contracts import facts as f
-from headrace.domain.indexes.pending import avoided
 from headrace.domain.model.jobs import Preemption
 from headrace.domain.model.preemption_state import MOVED
 from headrace.domain.placement.placement import find_places
@@ -93,10 +92,9 @@ class Relocation:
         profile = self._state.profile(job.tenant, job.profile)
         if profile is None:
             return []
-        pools = open_pools(self._state, job.policy, profile)
-        return [
-            pool for pool in pools if pool.document.name != job.barred_from and may_start(self._state, job, pool.document.name)
-        ]
+        pools, (_, outlasted) = open_pools(self._state, job.policy, profile), self._state.pending.kept_from(job, self._now)
+        closed = {job.barred_from, *outlasted}
+        return [pool for pool in pools if pool.document.name not in closed and may_start(self._state, job, pool.document.name)]
 
     def _fits_in_other_pool(self, job: JobRecord, pool: PoolState, show: Show) -> bool:
         """True if it fits in an earlier pool of its order (R18)."""
@@ -130,7 +128,8 @@ class Relocation:
 
     def _places(self, job: JobRecord, pool: PoolState, mine: Rank, show: Show) -> tuple[Place, ...] | None:
         """Places in the pool beside the holds of better-ranked jobs; not on a node on probation (R36)."""
-        away = tuple(sorted({*avoided(job, self._now), *self._state.set_aside}))
+        avoided, _ = self._state.pending.kept_from(job, self._now)
+        away = tuple(sorted({*avoided, *self._state.set_aside}))
         nodes = tuple(lease.node for lease in job.leases.values())
         alike = (job.policy.key, job.request, job.preemptible, away, nodes)
         full = self._full.setdefault(pool.document.name, set())

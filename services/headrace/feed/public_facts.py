@@ -246,14 +246,12 @@ class Projector:
         for tenant in (fact.tenant,) if fact.tenant else tenants_of(self._state):
             yield PublicFact(tenant, "profile", "deleted", fact.name, {"profile": fact.name} | _authored(fact, tenant))
 
-    def growth_facts(
-        self, verb: str, fact: f.GrowthRequestedV1 | f.GrowthEndedV1, public: dict[str, Any]
-    ) -> Iterator[PublicFact]:
-        """Growth of a pool, for tenants that see it, without the jobs that need it."""
+    def growth_facts(self, verb: str, fact: Any, public: dict[str, Any], noun: str = "growth") -> Iterator[PublicFact]:
+        """Growth or maintenance of a pool, for tenants that see it, without the jobs that need it."""
         pool = self._pools.get(fact.pool)
         for tenant in tenants_of(self._state) if pool is not None else ():
             if pool is not None and sees_pool(tenant, pool):
-                yield PublicFact(tenant, "growth", verb, fact.pool, {"pool": fact.pool, **public})
+                yield PublicFact(tenant, noun, verb, fact.pool, {"pool": fact.pool, **public})
 
     def closed_facts(self, fact: f.ObjectClosedV1) -> Iterator[PublicFact]:
         """A closure, for its tenant or those that see the pool; one of the provider's objects for all tenants."""
@@ -340,6 +338,13 @@ def _gated(_projector: Projector, fact: f.PolicyGatedV1) -> tuple[PublicFact, ..
     return (PublicFact(fact.tenant, "policy", "gated", fact.policy, public),)
 
 
+def _node_only(projector: Projector, fact: AnyFact) -> Iterator[PublicFact]:
+    """A fact of a node that is public with its type and a few fields."""
+    verb = f.fact_type(type(fact)).split(".")[1].replace("_", "-")
+    public = {name: value for name in ("silent_for", "begins", "kind") if (value := getattr(fact, name, None)) is not None}
+    return projector.node_facts(verb, fact, getattr(fact, "node", ""), public)
+
+
 def _registered(projector: Projector, fact: f.NodeRegisteredV1) -> Iterator[PublicFact]:
     """The approved claims of a node, without its leases, which are of many tenants."""
     names = ("labels", "devices", "cpu", "memory", "executor", "isolation", "levels")
@@ -375,26 +380,20 @@ OF_OTHERS: dict[type, Callable[[Projector, Any], Iterator[PublicFact] | tuple[Pu
     f.NodeRegisteredV1: _registered,
     f.NodeStoppedV1: lambda projector, fact: projector.node_facts("stopped", fact, fact.node, {"at_node": fact.at}),
     f.DeviceDrainedV1: lambda projector, fact: projector.node_facts(
-        "device-drained",
-        fact,
-        fact.node,
+        *("device-drained", fact, fact.node),
         {"device": fact.device, "cause": fact.cause, "code": fact.code, "message": fact.message, "at_node": fact.at},
     ),
     f.DeviceReturnedV1: lambda projector, fact: projector.node_facts(
         "device-returned", fact, fact.node, {"device": fact.device, "message": fact.message, "at_node": fact.at}
     ),
-    f.NodeLostV1: lambda projector, fact: projector.node_facts("lost", fact, fact.node, {"silent_for": fact.silent_for}),
-    f.NodeCordonedV1: lambda projector, fact: projector.node_facts("cordoned", fact, fact.node, {}),
-    f.NodeSetAsideV1: lambda projector, fact: projector.node_facts("set-aside", fact, fact.node, {}),
-    f.NodeCheckOrderedV1: lambda projector, fact: projector.node_facts("check-ordered", fact, fact.node, {}),
     f.NodeCheckedV1: lambda projector, fact: projector.node_facts(
         "checked", fact, fact.node, {"passed": fact.passed, "message": fact.message, "at_node": fact.at}
     ),
-    f.NodeDrainOrderedV1: lambda projector, fact: projector.node_facts("drain-ordered", fact, fact.node, {}),
-    f.NodeConfirmedEmptyV1: lambda projector, fact: projector.node_facts("confirmed-empty", fact, fact.node, {}),
-    f.InstanceInterruptedV1: lambda projector, fact: projector.node_facts("interrupted", fact, fact.node, {"kind": fact.kind}),
-    f.NodeExcludedV1: lambda projector, fact: projector.node_facts("excluded", fact, fact.node, {}),
-    f.NodeApprovedV1: lambda projector, fact: projector.node_facts("approved", fact, fact.node, {}),
-    f.NodeUncordonedV1: lambda projector, fact: projector.node_facts("uncordoned", fact, fact.node, {}),
+    f.MaintenanceStatedV1: lambda projector, fact: projector.growth_facts(
+        "stated", fact, {name: getattr(fact, name) for name in ("begins", "ends", "begun", "reason")}, "maintenance"
+    ),
+    **dict.fromkeys((f.NodeCordonedV1, f.NodeUncordonedV1, f.NodeSetAsideV1, f.NodeCheckOrderedV1, f.NodeLostV1), _node_only),
+    **dict.fromkeys((f.NodeDrainScheduledV1, f.NodeDrainBeganV1, f.NodeDrainOrderedV1, f.NodeConfirmedEmptyV1), _node_only),
+    **dict.fromkeys((f.NodeExcludedV1, f.NodeApprovedV1, f.InstanceInterruptedV1), _node_only),
 }
 """Facts that need the state, or that go to several tenants."""

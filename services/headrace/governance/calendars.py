@@ -1,4 +1,4 @@
-"""Time zone calendars that the ledger needs (R33): those that policies name, for more than a year. Pure; the database is passed in."""
+"""Time zone calendars that the ledger needs (R33, R41): those that documents name, for more than a year. Pure; gets the database."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from headrace.contracts import facts as f
-from headrace.contracts.documents.model import Document, Policy
+from headrace.contracts.documents.model import Document, Policy, Pool
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.values.durations import DAY, SECOND
 from headrace.domain.state.state import State
@@ -29,7 +29,7 @@ class TimeZones(NamedTuple):
 
 
 def zones_of(documents: Iterable[Document]) -> set[str]:
-    """The zones, except UTC, that the policies among the documents name."""
+    """The zones, except UTC, that the policies and pools among the documents name."""
     return {zone for document in documents for _, zone in _named(document)} - {UTC}
 
 
@@ -37,6 +37,8 @@ def _named(document: Document) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if isinstance(document, Policy):
         yield from ((("windows", index, "timezone"), window.timezone) for index, window in enumerate(document.windows))
         yield from ((("budgets", index, "timezone"), budget.timezone) for index, budget in enumerate(document.budgets))
+    if isinstance(document, Pool):
+        yield from ((("maintenance", index, "timezone"), one.timezone) for index, one in enumerate(document.maintenance))
 
 
 def calendars_for(
@@ -85,5 +87,6 @@ def next_renewal(state: State) -> int | None:
 def _in_use(state: State) -> list[str]:
     if not state.terms.calendars:
         return []
-    named = zones_of(policy.document for policy in state.terms.timed.values())
+    pools = (state.pools[name].document for name in state.maintenance.planned)
+    named = zones_of((*(policy.document for policy in state.terms.timed.values()), *pools))
     return sorted(named & state.terms.calendars.keys())

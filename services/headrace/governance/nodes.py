@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.facts.levels import PROVISIONING
+from headrace.contracts.facts.levels import MAINTENANCE, PROVISIONING
 from headrace.contracts.messages.queries import ApplyAnswer, Change, NodeRequest
 from headrace.contracts.messages.tokens import TokenRole
+from headrace.contracts.values.durations import DAY, format_time
 from headrace.domain.model.nodes import NodeState
 from headrace.domain.state.state import State
 from headrace.governance.decide import Decision, Operation
 from headrace.governance.objects import REASON_MAX
 from headrace.governance.validation.diagnostics import unknown
 
+AHEAD_MAX = 366 * DAY
+"""How far ahead a drain may be scheduled."""
+
 
 def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Operation:
-    """Operation that cordons or uncordons a node."""
+    """Operation that cordons or uncordons a node; to uncordon it cancels a scheduled drain as well."""
 
     def operation(state: State, _now: int) -> Decision:
         node = state.nodes.get(request.node)
@@ -27,25 +31,29 @@ def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Operation:
         if node is None:
             return _not_found(state, request)
         will_be = (reason or f"cordoned by {author}") if cordon else ""
-        if will_be == node.cordoned:
+        drain = state.maintenance.drains.get(node.name) if not cordon else None
+        if will_be == node.cordoned and drain is None:
             return _kept(node)
-        field = f"cordoned: {node.cordoned or 'no'} -> {will_be or 'no'}"
+        fields = [] if will_be == node.cordoned else [f"cordoned: {node.cordoned or 'no'} -> {will_be or 'no'}"]
+        fields += [] if drain is None else [f"drain: at {format_time(drain.begins)} -> no"]
         kind = f.NodeCordonedV1 if cordon else f.NodeUncordonedV1
-        return _changed(node, field, kind(author=author, reason=reason, node=node.name))
+        return _changed(node, ", ".join(fields), kind(author=author, reason=reason, node=node.name))
 
     return operation
 
 
 def draining(request: NodeRequest, author: str) -> Operation:
-    """Operation that drains a node: no new work, and everything on it leaves by its ladder (R28).
+    """Operation that drains a node: no new work, and everything on it leaves by its ladder (R28); with a time, then (R41).
 
     Repeated, it returns how many are left.
     """
 
-    def operation(state: State, _now: int) -> Decision:
+    def operation(state: State, now: int) -> Decision:
         node = state.nodes.get(request.node)
         if node is None:
             return _not_found(state, request)
+        if request.begins:
+            return _scheduled(state, node, request, author, now)
         jobs = len({lease.job.key for lease in node.leases.values()})
         if node.draining:
             return _kept(node, running=jobs)
@@ -54,6 +62,32 @@ def draining(request: NodeRequest, author: str) -> Operation:
         return _changed(node, f"draining: no -> yes, {jobs} jobs have to leave", fact, running=jobs)
 
     return operation
+
+
+def _scheduled(state: State, node: NodeState, request: NodeRequest, author: str, now: int) -> Decision:
+    """The drain of a node at a time to come; one that was scheduled before is moved."""
+    if error := _why_not_scheduled(state, node, request.begins, now):
+        return Decision(ApplyAnswer(changes=()), code="INVALID", error=error)
+    before, reason = state.maintenance.drains.get(node.name), request.reason[:REASON_MAX]
+    if before is not None and (before.begins, before.reason) == (request.begins, reason):
+        return _kept(node)
+    was = "no" if before is None else f"at {format_time(before.begins)}"
+    fact = f.NodeDrainScheduledV1(author=author, reason=reason, node=node.name, begins=request.begins)
+    return _changed(node, f"drain: {was} -> at {format_time(request.begins)}", fact)
+
+
+def _why_not_scheduled(state: State, node: NodeState, begins: int, now: int) -> str:
+    """Why a drain may not be scheduled, and the way out; empty if it may."""
+    if state.terms.level < MAINTENANCE:
+        level = f"it is at {state.terms.level}; `headrace status` says what keeps it there"
+        return f"drains are scheduled from level {MAINTENANCE} of the installation on, and {level}"
+    if begins <= now:
+        return f"at: {format_time(begins)} is in the past; name a time to come, or leave it out to drain {node.name} now"
+    if begins > now + AHEAD_MAX:
+        return f"at: {format_time(begins)} is too far ahead; name a time within {AHEAD_MAX // DAY} days"
+    if node.draining:
+        return f"{node.name} is drained already; `headrace node uncordon {node.name}` ends that"
+    return ""
 
 
 def confirming_empty(request: NodeRequest, author: str) -> Operation:

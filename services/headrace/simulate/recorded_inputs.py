@@ -48,6 +48,7 @@ _SUPPLY: tuple[type[Fact], ...] = (
     f.NodeCordonedV1,
     f.NodeUncordonedV1,
     f.NodeDrainOrderedV1,
+    f.NodeDrainScheduledV1,
     f.NodeApprovedV1,
     f.NodeExcludedV1,
     f.NodeConfirmedEmptyV1,

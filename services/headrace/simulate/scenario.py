@@ -122,6 +122,8 @@ class Moment(ScenarioPart, frozen=True, kw_only=True):
 
     `cancel_many`: jobs, those of one user by one request. `elements`: the part of an array that a `cancel` or `requeue` is about.
 
+    `begins`: when a `drain` begins, since the start.
+
     `refused`: governance has to refuse it, with this text in its message. From `refuse_starts` or `stall_starts` on until `allow_starts`,
     the node refuses its starts (R36), or never completes them.
     """
@@ -141,6 +143,7 @@ class Moment(ScenarioPart, frozen=True, kw_only=True):
     cancel_many: tuple[str, ...] = ()
     requeue: str = ""
     elements: str = ""
+    begins: int | None = None
     finish: str = ""
     fail: str = ""
     force: str = ""
@@ -207,17 +210,17 @@ def _check_submit(submit: Submit) -> Iterator[Complaint]:
 
 
 def _check_moment(moment: Moment) -> Iterator[Complaint]:
-    fields = (name for name in moment.__struct_fields__ if name not in ("at", "refused", "by", "elements"))
+    fields = (name for name in moment.__struct_fields__ if name not in ("at", "refused", "by", "elements", "begins"))
     events = [name for name in fields if getattr(moment, name) not in (None, "", ())]
     if not events:
-        yield (
-            (),
-            f"nothing happens here; write one of {', '.join(name for name in MOMENT.forms if name not in ('at', 'refused', 'elements'))}",
-        )
+        names = [name for name in MOMENT.forms if name not in ("at", "refused", "elements", "begins")]
+        yield (), f"nothing happens here; write one of {', '.join(names)}"
     elif len(events) != 1:
         yield (), f"one thing happens in each entry, here are {len(events)}; write more entries with the same 'at'"
     elif moment.elements and not (moment.cancel or moment.requeue):
         yield ("elements",), "it names the part of an array for cancel or requeue; write it beside one of them"
+    elif moment.begins is not None and (not moment.drain or moment.begins <= moment.at):
+        yield ("begins",), "it says when a drain begins; write it beside drain, later than at"
     elif moment.elements and (wrong := _wrong_part(moment.elements)):
         yield ("elements",), wrong
     elif moment.refused and events[0] not in GOVERNED:
@@ -367,6 +370,7 @@ MOMENT = Shape(
         "cancel_many": Several(w.TOKEN, least=1),
         "requeue": w.TOKEN,
         "elements": _TEXT,
+        "begins": w.nullable(w.duration(AT_MAX)),
         "finish": w.TOKEN,
         "fail": w.TOKEN,
         "force": w.TOKEN,

@@ -93,7 +93,8 @@ def _happen_to_node(world: VirtualSystem, moment: Moment) -> None:
     """Apply an event of a node: an administrator's command, or a fault."""
     for name, made in _NODE_OPERATIONS.items():
         if node := getattr(moment, name):
-            world.decided(made(NodeRequest(node=node), AUTHOR)(world.state, world.now))
+            begins = 0 if moment.begins is None else world.start + moment.begins
+            world.decided(made(NodeRequest(node=node, begins=begins), AUTHOR)(world.state, world.now))
     for name, trouble in _TROUBLES.items():
         if node := getattr(moment, name):
             world.machines.troubles[node] = trouble

@@ -199,6 +199,15 @@ def _gated(fact: f.PolicyGatedV1) -> tuple[str, str]:
     return f"policy {fact.tenant}/{fact.policy}: {', '.join(parts) or 'everything may start'}", "R33"
 
 
+def _maintenance(fact: f.MaintenanceStatedV1) -> tuple[str, str]:
+    why = f" ({fact.reason})" if fact.reason else ""
+    if fact.begun:
+        return f"pool {fact.pool} is in maintenance until {format_time(fact.ends)}{why}", "R41"
+    if not fact.begins:
+        return f"pool {fact.pool}: no maintenance is announced", "R41"
+    return f"maintenance of pool {fact.pool} is from {format_time(fact.begins)} to {format_time(fact.ends)}{why}", "R41"
+
+
 def _proposed(fact: f.PreemptionProposedV1) -> tuple[str, str]:
     victims = ", ".join(f"{victim.job} (loses {victim.lost} GPU-seconds)" for victim in fact.victims)
     nodes = ", ".join(sorted({place.node for place in fact.places}))
@@ -223,6 +232,9 @@ _WORDS: dict[type, Callable[[Any], tuple[str, str]]] = {
     f.NodeCordonedV1: lambda fact: (_authored(fact, f"cordons {fact.node}")[0], "R28"),
     f.NodeUncordonedV1: lambda fact: (_authored(fact, f"lets {fact.node} take work again")[0], "R28"),
     f.NodeDrainOrderedV1: lambda fact: (_authored(fact, f"drains {fact.node}")[0], "R28"),
+    f.NodeDrainScheduledV1: lambda fact: (_authored(fact, f"will drain {fact.node} at {format_time(fact.begins)}")[0], "R41"),
+    f.NodeDrainBeganV1: lambda fact: (f"{fact.node} is drained, as scheduled", "R41"),
+    f.MaintenanceStatedV1: _maintenance,
     f.NodeConfirmedEmptyV1: lambda fact: (_authored(fact, f"confirms that nothing is left on {fact.node}")[0], "R32"),
     f.NodeApprovedV1: _approved,
     f.NodeExcludedV1: lambda fact: (f"{fact.node} is excluded: {fact.reason}", "R36"),

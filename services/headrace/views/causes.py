@@ -63,6 +63,7 @@ class _Trail:
     def __init__(self) -> None:
         self._last: dict[tuple[type, object], Ref] = {}
         self._node_of: dict[tuple[str, int, int], str] = {}
+        self._pool_of: dict[str, str] = {}
         self._documents: Ref | None = None
         self._victims: dict[str, Ref] = {}
         self._victims_of: dict[str, tuple[tuple[str, int], ...]] = {}
@@ -74,6 +75,7 @@ class _Trail:
             self._last[type(fact), about] = stated.ref
         if isinstance(fact, f.LeaseGrantedV1):
             self._node_of[fact.job, fact.attempt, fact.rank] = fact.node
+            self._pool_of[fact.node] = fact.pool
         elif isinstance(fact, f.PreemptionOrderedV1):
             self._victims |= {victim.job: stated.ref for victim in fact.victims}
             self._victims_of[fact.preemption] = tuple((victim.job, victim.attempt) for victim in fact.victims)
@@ -113,7 +115,8 @@ class _Trail:
                     node for (job, attempt, _), node in self._node_of.items() if (job, attempt) == (fact.job, fact.attempt)
                 ]
                 for node in nodes:
-                    yield from self.last(f.NodeDrainOrderedV1, f.DeviceDrainedV1, of=node)
+                    drained = self.last(f.NodeDrainOrderedV1, f.NodeDrainBeganV1, f.DeviceDrainedV1, of=node)
+                    yield from tuple(drained) or self.last(f.MaintenanceStatedV1, of=("pool", self._pool_of.get(node)))
             case "interrupted":
                 for (job, attempt, _), node in self._node_of.items():
                     if (job, attempt) == (fact.job, fact.attempt):
@@ -169,6 +172,8 @@ def _keys(fact: AnyFact) -> Iterator[object]:
             yield job, attempt
             if rank is not None:
                 yield job, attempt, rank
+    if isinstance(fact, f.MaintenanceStatedV1):
+        yield "pool", fact.pool
     for name in ("preemption", "node"):
         if getattr(fact, name, ""):
             yield getattr(fact, name)
@@ -177,6 +182,7 @@ def _keys(fact: AnyFact) -> Iterator[object]:
 _RULES: dict[type, Callable[[_Trail, Any], Iterable[Ref]]] = {
     f.JobCancelRequestedV1: lambda trail, fact: trail.last(f.JobAdmittedV1, of=fact.job),
     f.JobRequeueRequestedV1: lambda trail, fact: trail.last(f.JobAdmittedV1, of=fact.job),
+    f.NodeDrainBeganV1: lambda trail, fact: trail.last(f.NodeDrainScheduledV1, of=fact.node),
     f.PreemptionForcedV1: lambda trail, fact: trail.attempt_began(fact),
     f.JobDismissedV1: _Trail.dismissed,
     f.ReclaimOpenedV1: lambda trail, fact: trail.waits_since(fact.job),

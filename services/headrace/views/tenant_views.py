@@ -37,6 +37,7 @@ from headrace.domain.queueing.ranking import user_share
 from headrace.domain.state.meters import hours, name_of, used
 from headrace.domain.state.quota import borrowed
 from headrace.views.job_index import QueueCounts, Rejected
+from headrace.views.maintenance import maintenance_of
 from headrace.views.shown_states import elements_by_state, is_whole_array, next_of, state_of
 from headrace.views.visibility import ALL_TENANTS, OTHER_TENANT, hide_others, sees_node, sees_pool
 
@@ -346,6 +347,8 @@ def node_state(state: State, node: NodeState) -> str:
     if not node.healthy:
         return node.status
     if not node.cordoned:
+        if node.maintenance is not None:
+            return "maintenance"
         return node.status if approval is None or approval.joins else "unapproved"
     if node.draining:
         return "draining" if node.leases else "drained"
@@ -374,6 +377,7 @@ def node_view(state: State, node: NodeState, last_seen: int, tenant: str) -> Nod
         unfit={device.name: device.unfit for device in node.devices if device.unfit},
         unapproved=beyond(node.claims, state.approvals.get(node.name)) if node.claims is not None else (),
         reason=state.excluded.get(node.name, node.cordoned if tenant == ALL_TENANTS else ""),
+        maintenance=maintenance_of(state, node, tenant),
     )
 
 

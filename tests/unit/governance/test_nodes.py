@@ -6,9 +6,10 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.facts.levels import MAINTENANCE
 from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.messages.queries import NodeRequest
-from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.durations import DAY, HOUR, SECOND
 from headrace.governance.nodes import confirming_empty, cordoning, draining, removing_node
 
 ADMIN = "default.admin"
@@ -23,9 +24,9 @@ def hall(site):
     return site
 
 
-def carried_out(site, make, node, reason=""):
+def carried_out(site, make, node, reason="", begins=0):
     """The facts, and what changes, or the code of the refusal; what was stated is law."""
-    decision = make(NodeRequest(node=node, reason=reason), ADMIN)(site.state, 0)
+    decision = make(NodeRequest(node=node, reason=reason, begins=begins), ADMIN)(site.state, 0)
     if decision.facts:
         site.append_facts(*decision.facts)
     return decision.facts, decision.code or [line.fields or line.action for line in decision.answer.changes]
@@ -124,3 +125,46 @@ def test_a_node_with_leases_an_instance_and_one_below_level_3_stay(hall):
     assert "`headrace burst end w2` ends it" in removing_node(NodeRequest(node="w2"), ADMIN)(hall.state, 0).error
     hall.state.terms.level = 2
     assert removing_node(NodeRequest(node="w2"), ADMIN)(hall.state, 0).error.startswith("nodes are removed from level 3")
+
+
+def test_a_drain_is_scheduled_moved_and_cancelled(hall):
+    hall.state.terms.level = MAINTENANCE
+    uncordon = partial(cordoning, cordon=False)
+    scheduled = f.NodeDrainScheduledV1(author=ADMIN, reason="fan", node="w1", begins=HOUR)
+    later = f.NodeDrainScheduledV1(author=ADMIN, reason="fan", node="w1", begins=2 * HOUR)
+    first, second = "1970-01-01T01:00:00.000Z", "1970-01-01T02:00:00.000Z"
+    assert carried_out(hall, draining, "w1", "fan", HOUR) == ((scheduled,), [(f"drain: no -> at {first}",)])
+    assert carried_out(hall, draining, "w1", "fan", HOUR) == ((), ["keep"])
+    assert carried_out(hall, draining, "w1", "fan", 2 * HOUR) == ((later,), [(f"drain: at {first} -> at {second}",)])
+    assert carried_out(hall, uncordon, "w1") == (
+        (f.NodeUncordonedV1(author=ADMIN, node="w1"),),
+        [(f"drain: at {second} -> no",)],
+    )
+    assert carried_out(hall, uncordon, "w1") == ((), ["keep"])
+
+
+@pytest.mark.parametrize(
+    ("begins", "error"),
+    [
+        (-1, "at: 1969-12-31T23:59:59.999Z is in the past; name a time to come, or leave it out to drain w1 now"),
+        (367 * DAY, "at: 1971-01-03T00:00:00.000Z is too far ahead; name a time within 366 days"),
+    ],
+)
+def test_a_drain_is_scheduled_for_a_time_to_come_within_a_year(hall, begins, error):
+    hall.state.terms.level = MAINTENANCE
+    assert draining(NodeRequest(node="w1", begins=begins), ADMIN)(hall.state, 0).error == error
+
+
+def test_a_node_that_is_drained_already_is_not_drained_later(hall):
+    hall.state.terms.level = MAINTENANCE
+    carried_out(hall, draining, "w1")
+    decision = draining(NodeRequest(node="w1", begins=HOUR), ADMIN)(hall.state, 0)
+    assert (decision.code, decision.error) == ("INVALID", "w1 is drained already; `headrace node uncordon w1` ends that")
+
+
+def test_below_level_3_no_drain_is_scheduled(hall):
+    hall.state.terms.level = 2
+    error = (
+        "drains are scheduled from level 3 of the installation on, and it is at 2; `headrace status` says what keeps it there"
+    )
+    assert draining(NodeRequest(node="w1", begins=HOUR), ADMIN)(hall.state, 0).error == error

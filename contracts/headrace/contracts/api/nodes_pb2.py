@@ -29,7 +29,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from headrace.contracts.api import plan_pb2 as headrace_dot_v1_dot_plan__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/nodes.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16headrace/v1/plan.proto\"\xa8\x06\n\x04Node\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12\x12\n\x04pool\x18\x02 \x01(\tB\x04\xe2\x41\x01\x03\x12\x13\n\x05state\x18\x03 \x01(\tB\x04\xe2\x41\x01\x03\x12\x33\n\x06labels\x18\x04 \x03(\x0b\x32\x1d.headrace.v1.Node.LabelsEntryB\x04\xe2\x41\x01\x03\x12\x13\n\x05model\x18\x05 \x01(\tB\x04\xe2\x41\x01\x03\x12\x12\n\x04gpus\x18\x06 \x01(\x05\x42\x04\xe2\x41\x01\x03\x12\x16\n\x08gpu_free\x18\x07 \x01(\tB\x04\xe2\x41\x01\x03\x12\x11\n\x03\x63pu\x18\x08 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08\x63pu_free\x18\t \x01(\tB\x04\xe2\x41\x01\x03\x12\x14\n\x06memory\x18\n \x01(\tB\x04\xe2\x41\x01\x03\x12\x19\n\x0bmemory_free\x18\x0b \x01(\tB\x04\xe2\x41\x01\x03\x12\x14\n\x06leases\x18\x0c \x01(\x05\x42\x04\xe2\x41\x01\x03\x12\x34\n\nheard_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x03\x12/\n\x06slices\x18\x0e \x03(\x0b\x32\x19.headrace.v1.DeviceSlicesB\x04\xe2\x41\x01\x03\x12\x1a\n\x0c\x64\x65\x64icated_to\x18\x0f \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08\x63ordoned\x18\x10 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08sequence\x18\x11 \x01(\tB\x04\xe2\x41\x01\x03\x12\x39\n\tisolation\x18\x12 \x03(\x0b\x32 .headrace.v1.Node.IsolationEntryB\x04\xe2\x41\x01\x03\x12\x31\n\x05unfit\x18\x13 \x03(\x0b\x32\x1c.headrace.v1.Node.UnfitEntryB\x04\xe2\x41\x01\x03\x12\x18\n\nunapproved\x18\x14 \x03(\tB\x04\xe2\x41\x01\x03\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x30\n\x0eIsolationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nUnfitEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01:1\xea\x41.\n\x11headrace.dev/Node\x12\x0cnodes/{node}*\x05nodes2\x04node\"\xc4\x01\n\nNodeClaims\x12\x39\n\x06labels\x18\x01 \x03(\x0b\x32#.headrace.v1.NodeClaims.LabelsEntryB\x04\xe2\x41\x01\x01\x12\x17\n\x04gpus\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01H\x00\x88\x01\x01\x12\x1c\n\tisolation\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01H\x01\x88\x01\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x07\n\x05_gpusB\x0c\n\n_isolation\"\xa0\x01\n\x12\x41pproveNodeRequest\x12(\n\x04name\x18\x01 \x01(\tB\x1a\xe2\x41\x01\x02\xfa\x41\x13\n\x11headrace.dev/Node\x12-\n\x06\x63laims\x18\x02 \x01(\x0b\x32\x17.headrace.v1.NodeClaimsB\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\".\n\x0c\x44\x65viceSlices\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x0e\n\x06slices\x18\x02 \x03(\t\"w\n\x10ListNodesRequest\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x66ilter\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"`\n\x11ListNodesResponse\x12 \n\x05nodes\x18\x01 \x03(\x0b\x32\x11.headrace.v1.Node\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"V\n\x0eGetNodeRequest\x12(\n\x04name\x18\x01 \x01(\tB\x1a\xe2\x41\x01\x02\xfa\x41\x13\n\x11headrace.dev/Node\x12\x1a\n\x0cmin_sequence\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\"o\n\x10NodeOrderRequest\x12(\n\x04name\x18\x01 \x01(\tB\x1a\xe2\x41\x01\x02\xfa\x41\x13\n\x11headrace.dev/Node\x12\x14\n\x06reason\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01\x32\xb3\x06\n\x05Nodes\x12]\n\tListNodes\x12\x1d.headrace.v1.ListNodesRequest\x1a\x1e.headrace.v1.ListNodesResponse\"\x11\x82\xd3\xe4\x93\x02\x0b\x12\t/v1/nodes\x12U\n\x07GetNode\x12\x1b.headrace.v1.GetNodeRequest\x1a\x11.headrace.v1.Node\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/{name=nodes/*}\x12\x64\n\nCordonNode\x12\x1d.headrace.v1.NodeOrderRequest\x1a\x11.headrace.v1.Plan\"$\x82\xd3\xe4\x93\x02\x1e\"\x19/v1/{name=nodes/*}:cordon:\x01*\x12h\n\x0cUncordonNode\x12\x1d.headrace.v1.NodeOrderRequest\x1a\x11.headrace.v1.Plan\"&\x82\xd3\xe4\x93\x02 \"\x1b/v1/{name=nodes/*}:uncordon:\x01*\x12\x62\n\tDrainNode\x12\x1d.headrace.v1.NodeOrderRequest\x1a\x11.headrace.v1.Plan\"#\x82\xd3\xe4\x93\x02\x1d\"\x18/v1/{name=nodes/*}:drain:\x01*\x12h\n\x0b\x41pproveNode\x12\x1f.headrace.v1.ApproveNodeRequest\x1a\x11.headrace.v1.Plan\"%\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/{name=nodes/*}:approve:\x01*\x12p\n\x10\x43onfirmNodeEmpty\x12\x1d.headrace.v1.NodeOrderRequest\x1a\x11.headrace.v1.Plan\"*\x82\xd3\xe4\x93\x02$\"\x1f/v1/{name=nodes/*}:confirmEmpty:\x01*\x12\x64\n\nRemoveNode\x12\x1d.headrace.v1.NodeOrderRequest\x1a\x11.headrace.v1.Plan\"$\x82\xd3\xe4\x93\x02\x1e\"\x19/v1/{name=nodes/*}:remove:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17headrace/v1/nodes.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x19google/api/resource.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16headrace/v1/plan.proto\"\xe1\x06\n\x04Node\x12\x12\n\x04name\x18\x01 \x01(\tB\x04\xe2\x41\x01\x08\x12\x12\n\x04pool\x18\x02 \x01(\tB\x04\xe2\x41\x01\x03\x12\x13\n\x05state\x18\x03 \x01(\tB\x04\xe2\x41\x01\x03\x12\x33\n\x06labels\x18\x04 \x03(\x0b\x32\x1d.headrace.v1.Node.LabelsEntryB\x04\xe2\x41\x01\x03\x12\x13\n\x05model\x18\x05 \x01(\tB\x04\xe2\x41\x01\x03\x12\x12\n\x04gpus\x18\x06 \x01(\x05\x42\x04\xe2\x41\x01\x03\x12\x16\n\x08gpu_free\x18\x07 \x01(\tB\x04\xe2\x41\x01\x03\x12\x11\n\x03\x63pu\x18\x08 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08\x63pu_free\x18\t \x01(\tB\x04\xe2\x41\x01\x03\x12\x14\n\x06memory\x18\n \x01(\tB\x04\xe2\x41\x01\x03\x12\x19\n\x0bmemory_free\x18\x0b \x01(\tB\x04\xe2\x41\x01\x03\x12\x14\n\x06leases\x18\x0c \x01(\x05\x42\x04\xe2\x41\x01\x03\x12\x34\n\nheard_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x03\x12/\n\x06slices\x18\x0e \x03(\x0b\x32\x19.headrace.v1.DeviceSlicesB\x04\xe2\x41\x01\x03\x12\x1a\n\x0c\x64\x65\x64icated_to\x18\x0f \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08\x63ordoned\x18\x10 \x01(\tB\x04\xe2\x41\x01\x03\x12\x16\n\x08sequence\x18\x11 \x01(\tB\x04\xe2\x41\x01\x03\x12\x39\n\tisolation\x18\x12 \x03(\x0b\x32 .headrace.v1.Node.IsolationEntryB\x04\xe2\x41\x01\x03\x12\x31\n\x05unfit\x18\x13 \x03(\x0b\x32\x1c.headrace.v1.Node.UnfitEntryB\x04\xe2\x41\x01\x03\x12\x18\n\nunapproved\x18\x14 \x03(\tB\x04\xe2\x41\x01\x03\x12\x37\n\x0bmaintenance\x18\x15 \x01(\x0b\x32\x1c.headrace.v1.NodeMaintenanceB\x04\xe2\x41\x01\x03\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x30\n\x0eIsolationEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nUnfitEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01:1\xea\x41.\n\x11headrace.dev/Node\x12\x0cnodes/{node}*\x05nodes2\x04node\"\xa3\x01\n\x0fNodeMaintenance\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12.\n\nbegin_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x14\n\x0cscheduled_by\x18\x05 \x01(\t\"\xc4\x01\n\nNodeClaims\x12\x39\n\x06labels\x18\x01 \x03(\x0b\x32#.headrace.v1.NodeClaims.LabelsEntryB\x04\xe2\x41\x01\x01\x12\x17\n\x04gpus\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01H\x00\x88\x01\x01\x12\x1c\n\tisolation\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01H\x01\x88\x01\x01\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x07\n\x05_gpusB\x0c\n\n_isolation\"\xa0\x01\n\x12\x41pproveNodeRequest\x12(\n\x04name\x18\x01 \x01(\tB\x1a\xe2\x41\x01\x02\xfa\x41\x13\n\x11headrace.dev/Node\x12-\n\x06\x63laims\x18\x02 \x01(\x0b\x32\x17.headrace.v1.NodeClaimsB\x04\xe2\x41\x01\x01\x12\x14\n\x06reason\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\".\n\x0c\x44\x65viceSlices\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x0e\n\x06slices\x18\x02 \x03(\t\"w\n\x10ListNodesRequest\x12\x17\n\tpage_size\x18\x02 \x01(\x05\x42\x04\xe2\x41\x01\x01\x12\x18\n\npage_token\x18\x03 \x01(\tB\x04\xe2\x41\x01\x01\x12\x14\n\x06\x66ilter\x18\x04 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1a\n\x0cmin_sequence\x18\x05 \x01(\tB\x04\xe2\x41\x01\x01\"`\n\x11ListNodesResponse\x12 \n\x05nodes\x18\x01 \x03(\x0b\x32\x11.headrace.v1.Node\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x10\n\x08sequence\x18\x03 \x01(\t\"V\n\x0eGetNodeRequest\x12(\n\x04name\x18\x01 \x01(\tB\x1a\xe2\x41\x01\x02\xfa\x41\x13\n\x11headrace.dev/Node\x12\x1a\n\x0cmin_sequence\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\"\xa5\x01\n\x10NodeOrderRequest\x12(\n\x04name\x18\x01 \x01(\tB\x1a\xe2\x41\x01\x02\xfa\x41\x13\n\x11headrace.dev/Node\x12\x14\n\x06reason\x18\x02 \x01(\tB\x04\xe2\x41\x01\x01\x12\x1b\n\rvalidate_only\x18\x03 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x34\n\nbegin_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x04\xe2\x41\x01\x01\x32\xb3\x06\n\x05Nodes\x12]\n\tListNodes\x12\x1d.headrace.v1.ListNodesRequest\x1a\x1e.headrace.v1.ListNodesResponse\"\x11\x82\xd3\xe4\x93\x02\x0b\x12\t/v1/nodes\x12U\n\x07GetNode\x12\x1b.headrace.v1.GetNodeRequest\x1a\x11.headrace.v1.Node\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/{name=nodes/*}\x12\x64\n\nCordonNode\x12\x1d.headrace.v1.NodeOrderRequest\x1a\x11.headrace.v1.Plan\"$\x82\xd3\xe4\x93\x02\x1e\"\x19/v1/{name=nodes/*}:cordon:\x01*\x12h\n\x0cUncordonNode\x12\x1d.headrace.v1.NodeOrderRequest\x1a\x11.headrace.v1.Plan\"&\x82\xd3\xe4\x93\x02 \"\x1b/v1/{name=nodes/*}:uncordon:\x01*\x12\x62\n\tDrainNode\x12\x1d.headrace.v1.NodeOrderRequest\x1a\x11.headrace.v1.Plan\"#\x82\xd3\xe4\x93\x02\x1d\"\x18/v1/{name=nodes/*}:drain:\x01*\x12h\n\x0b\x41pproveNode\x12\x1f.headrace.v1.ApproveNodeRequest\x1a\x11.headrace.v1.Plan\"%\x82\xd3\xe4\x93\x02\x1f\"\x1a/v1/{name=nodes/*}:approve:\x01*\x12p\n\x10\x43onfirmNodeEmpty\x12\x1d.headrace.v1.NodeOrderRequest\x1a\x11.headrace.v1.Plan\"*\x82\xd3\xe4\x93\x02$\"\x1f/v1/{name=nodes/*}:confirmEmpty:\x01*\x12\x64\n\nRemoveNode\x12\x1d.headrace.v1.NodeOrderRequest\x1a\x11.headrace.v1.Plan\"$\x82\xd3\xe4\x93\x02\x1e\"\x19/v1/{name=nodes/*}:remove:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -82,6 +82,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODE'].fields_by_name['unfit']._serialized_options = b'\342A\001\003'
   _globals['_NODE'].fields_by_name['unapproved']._loaded_options = None
   _globals['_NODE'].fields_by_name['unapproved']._serialized_options = b'\342A\001\003'
+  _globals['_NODE'].fields_by_name['maintenance']._loaded_options = None
+  _globals['_NODE'].fields_by_name['maintenance']._serialized_options = b'\342A\001\003'
   _globals['_NODE']._loaded_options = None
   _globals['_NODE']._serialized_options = b'\352A.\n\021headrace.dev/Node\022\014nodes/{node}*\005nodes2\004node'
   _globals['_NODECLAIMS_LABELSENTRY']._loaded_options = None
@@ -118,6 +120,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODEORDERREQUEST'].fields_by_name['reason']._serialized_options = b'\342A\001\001'
   _globals['_NODEORDERREQUEST'].fields_by_name['validate_only']._loaded_options = None
   _globals['_NODEORDERREQUEST'].fields_by_name['validate_only']._serialized_options = b'\342A\001\001'
+  _globals['_NODEORDERREQUEST'].fields_by_name['begin_time']._loaded_options = None
+  _globals['_NODEORDERREQUEST'].fields_by_name['begin_time']._serialized_options = b'\342A\001\001'
   _globals['_NODES'].methods_by_name['ListNodes']._loaded_options = None
   _globals['_NODES'].methods_by_name['ListNodes']._serialized_options = b'\202\323\344\223\002\013\022\t/v1/nodes'
   _globals['_NODES'].methods_by_name['GetNode']._loaded_options = None
@@ -135,29 +139,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODES'].methods_by_name['RemoveNode']._loaded_options = None
   _globals['_NODES'].methods_by_name['RemoveNode']._serialized_options = b'\202\323\344\223\002\036\"\031/v1/{name=nodes/*}:remove:\001*'
   _globals['_NODE']._serialized_start=188
-  _globals['_NODE']._serialized_end=996
-  _globals['_NODE_LABELSENTRY']._serialized_start=804
-  _globals['_NODE_LABELSENTRY']._serialized_end=849
-  _globals['_NODE_ISOLATIONENTRY']._serialized_start=851
-  _globals['_NODE_ISOLATIONENTRY']._serialized_end=899
-  _globals['_NODE_UNFITENTRY']._serialized_start=901
-  _globals['_NODE_UNFITENTRY']._serialized_end=945
-  _globals['_NODECLAIMS']._serialized_start=999
-  _globals['_NODECLAIMS']._serialized_end=1195
-  _globals['_NODECLAIMS_LABELSENTRY']._serialized_start=804
-  _globals['_NODECLAIMS_LABELSENTRY']._serialized_end=849
-  _globals['_APPROVENODEREQUEST']._serialized_start=1198
-  _globals['_APPROVENODEREQUEST']._serialized_end=1358
-  _globals['_DEVICESLICES']._serialized_start=1360
-  _globals['_DEVICESLICES']._serialized_end=1406
-  _globals['_LISTNODESREQUEST']._serialized_start=1408
-  _globals['_LISTNODESREQUEST']._serialized_end=1527
-  _globals['_LISTNODESRESPONSE']._serialized_start=1529
-  _globals['_LISTNODESRESPONSE']._serialized_end=1625
-  _globals['_GETNODEREQUEST']._serialized_start=1627
-  _globals['_GETNODEREQUEST']._serialized_end=1713
-  _globals['_NODEORDERREQUEST']._serialized_start=1715
-  _globals['_NODEORDERREQUEST']._serialized_end=1826
-  _globals['_NODES']._serialized_start=1829
-  _globals['_NODES']._serialized_end=2648
+  _globals['_NODE']._serialized_end=1053
+  _globals['_NODE_LABELSENTRY']._serialized_start=861
+  _globals['_NODE_LABELSENTRY']._serialized_end=906
+  _globals['_NODE_ISOLATIONENTRY']._serialized_start=908
+  _globals['_NODE_ISOLATIONENTRY']._serialized_end=956
+  _globals['_NODE_UNFITENTRY']._serialized_start=958
+  _globals['_NODE_UNFITENTRY']._serialized_end=1002
+  _globals['_NODEMAINTENANCE']._serialized_start=1056
+  _globals['_NODEMAINTENANCE']._serialized_end=1219
+  _globals['_NODECLAIMS']._serialized_start=1222
+  _globals['_NODECLAIMS']._serialized_end=1418
+  _globals['_NODECLAIMS_LABELSENTRY']._serialized_start=861
+  _globals['_NODECLAIMS_LABELSENTRY']._serialized_end=906
+  _globals['_APPROVENODEREQUEST']._serialized_start=1421
+  _globals['_APPROVENODEREQUEST']._serialized_end=1581
+  _globals['_DEVICESLICES']._serialized_start=1583
+  _globals['_DEVICESLICES']._serialized_end=1629
+  _globals['_LISTNODESREQUEST']._serialized_start=1631
+  _globals['_LISTNODESREQUEST']._serialized_end=1750
+  _globals['_LISTNODESRESPONSE']._serialized_start=1752
+  _globals['_LISTNODESRESPONSE']._serialized_end=1848
+  _globals['_GETNODEREQUEST']._serialized_start=1850
+  _globals['_GETNODEREQUEST']._serialized_end=1936
+  _globals['_NODEORDERREQUEST']._serialized_start=1939
+  _globals['_NODEORDERREQUEST']._serialized_end=2104
+  _globals['_NODES']._serialized_start=2107
+  _globals['_NODES']._serialized_end=2926
 # @@protoc_insertion_point(module_scope)

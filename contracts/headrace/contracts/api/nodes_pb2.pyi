@@ -14,7 +14,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Node(_message.Message):
-    __slots__ = ("name", "pool", "state", "labels", "model", "gpus", "gpu_free", "cpu", "cpu_free", "memory", "memory_free", "leases", "heard_time", "slices", "dedicated_to", "cordoned", "sequence", "isolation", "unfit", "unapproved")
+    __slots__ = ("name", "pool", "state", "labels", "model", "gpus", "gpu_free", "cpu", "cpu_free", "memory", "memory_free", "leases", "heard_time", "slices", "dedicated_to", "cordoned", "sequence", "isolation", "unfit", "unapproved", "maintenance")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,7 @@ class Node(_message.Message):
     ISOLATION_FIELD_NUMBER: _ClassVar[int]
     UNFIT_FIELD_NUMBER: _ClassVar[int]
     UNAPPROVED_FIELD_NUMBER: _ClassVar[int]
+    MAINTENANCE_FIELD_NUMBER: _ClassVar[int]
     name: str
     pool: str
     state: str
@@ -76,7 +77,22 @@ class Node(_message.Message):
     isolation: _containers.ScalarMap[str, str]
     unfit: _containers.ScalarMap[str, str]
     unapproved: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., model: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_free: _Optional[str] = ..., cpu: _Optional[str] = ..., cpu_free: _Optional[str] = ..., memory: _Optional[str] = ..., memory_free: _Optional[str] = ..., leases: _Optional[int] = ..., heard_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slices: _Optional[_Iterable[_Union[DeviceSlices, _Mapping]]] = ..., dedicated_to: _Optional[str] = ..., cordoned: _Optional[str] = ..., sequence: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., unfit: _Optional[_Mapping[str, str]] = ..., unapproved: _Optional[_Iterable[str]] = ...) -> None: ...
+    maintenance: NodeMaintenance
+    def __init__(self, name: _Optional[str] = ..., pool: _Optional[str] = ..., state: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., model: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_free: _Optional[str] = ..., cpu: _Optional[str] = ..., cpu_free: _Optional[str] = ..., memory: _Optional[str] = ..., memory_free: _Optional[str] = ..., leases: _Optional[int] = ..., heard_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slices: _Optional[_Iterable[_Union[DeviceSlices, _Mapping]]] = ..., dedicated_to: _Optional[str] = ..., cordoned: _Optional[str] = ..., sequence: _Optional[str] = ..., isolation: _Optional[_Mapping[str, str]] = ..., unfit: _Optional[_Mapping[str, str]] = ..., unapproved: _Optional[_Iterable[str]] = ..., maintenance: _Optional[_Union[NodeMaintenance, _Mapping]] = ...) -> None: ...
+
+class NodeMaintenance(_message.Message):
+    __slots__ = ("kind", "begin_time", "end_time", "reason", "scheduled_by")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_BY_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    begin_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    reason: str
+    scheduled_by: str
+    def __init__(self, kind: _Optional[str] = ..., begin_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., scheduled_by: _Optional[str] = ...) -> None: ...
 
 class NodeClaims(_message.Message):
     __slots__ = ("labels", "gpus", "isolation")
@@ -146,11 +162,13 @@ class GetNodeRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., min_sequence: _Optional[str] = ...) -> None: ...
 
 class NodeOrderRequest(_message.Message):
-    __slots__ = ("name", "reason", "validate_only")
+    __slots__ = ("name", "reason", "validate_only", "begin_time")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_TIME_FIELD_NUMBER: _ClassVar[int]
     name: str
     reason: str
     validate_only: bool
-    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    begin_time: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., reason: _Optional[str] = ..., validate_only: _Optional[bool] = ..., begin_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...

@@ -15,7 +15,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Pool(_message.Message):
-    __slots__ = ("name", "selector", "capacity", "profile_order", "backfill_for", "keep_for", "nomination_timeout", "allow_overcommit", "access", "dedicated_to", "dedicated", "topology", "price", "reserved_price", "burst", "keys", "nodes", "etag", "closed", "sequence", "warnings", "running", "pending")
+    __slots__ = ("name", "selector", "capacity", "profile_order", "backfill_for", "keep_for", "nomination_timeout", "allow_overcommit", "access", "dedicated_to", "dedicated", "topology", "maintenance", "price", "reserved_price", "burst", "keys", "nodes", "etag", "closed", "sequence", "warnings", "running", "pending")
     class SelectorEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +56,7 @@ class Pool(_message.Message):
     DEDICATED_TO_FIELD_NUMBER: _ClassVar[int]
     DEDICATED_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
+    MAINTENANCE_FIELD_NUMBER: _ClassVar[int]
     PRICE_FIELD_NUMBER: _ClassVar[int]
     RESERVED_PRICE_FIELD_NUMBER: _ClassVar[int]
     BURST_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +80,7 @@ class Pool(_message.Message):
     dedicated_to: Owner
     dedicated: _containers.RepeatedCompositeFieldContainer[Dedication]
     topology: _containers.RepeatedScalarFieldContainer[str]
+    maintenance: _containers.RepeatedCompositeFieldContainer[MaintenanceWindow]
     price: _containers.ScalarMap[str, str]
     reserved_price: _containers.ScalarMap[str, str]
     burst: Burst
@@ -90,7 +92,7 @@ class Pool(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     running: int
     pending: int
-    def __init__(self, name: _Optional[str] = ..., selector: _Optional[_Mapping[str, str]] = ..., capacity: _Optional[_Mapping[str, str]] = ..., profile_order: _Optional[_Iterable[str]] = ..., backfill_for: _Optional[str] = ..., keep_for: _Optional[str] = ..., nomination_timeout: _Optional[str] = ..., allow_overcommit: _Optional[bool] = ..., access: _Optional[_Union[Access, _Mapping]] = ..., dedicated_to: _Optional[_Union[Owner, _Mapping]] = ..., dedicated: _Optional[_Iterable[_Union[Dedication, _Mapping]]] = ..., topology: _Optional[_Iterable[str]] = ..., price: _Optional[_Mapping[str, str]] = ..., reserved_price: _Optional[_Mapping[str, str]] = ..., burst: _Optional[_Union[Burst, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[PoolKey, _Mapping]]] = ..., nodes: _Optional[int] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., running: _Optional[int] = ..., pending: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., selector: _Optional[_Mapping[str, str]] = ..., capacity: _Optional[_Mapping[str, str]] = ..., profile_order: _Optional[_Iterable[str]] = ..., backfill_for: _Optional[str] = ..., keep_for: _Optional[str] = ..., nomination_timeout: _Optional[str] = ..., allow_overcommit: _Optional[bool] = ..., access: _Optional[_Union[Access, _Mapping]] = ..., dedicated_to: _Optional[_Union[Owner, _Mapping]] = ..., dedicated: _Optional[_Iterable[_Union[Dedication, _Mapping]]] = ..., topology: _Optional[_Iterable[str]] = ..., maintenance: _Optional[_Iterable[_Union[MaintenanceWindow, _Mapping]]] = ..., price: _Optional[_Mapping[str, str]] = ..., reserved_price: _Optional[_Mapping[str, str]] = ..., burst: _Optional[_Union[Burst, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[PoolKey, _Mapping]]] = ..., nodes: _Optional[int] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., running: _Optional[int] = ..., pending: _Optional[int] = ...) -> None: ...
 
 class Access(_message.Message):
     __slots__ = ("allow", "deny")
@@ -122,6 +124,25 @@ class Dedication(_message.Message):
     selector: _containers.ScalarMap[str, str]
     to: Owner
     def __init__(self, selector: _Optional[_Mapping[str, str]] = ..., to: _Optional[_Union[Owner, _Mapping]] = ...) -> None: ...
+
+class MaintenanceWindow(_message.Message):
+    __slots__ = ("begins", "ends", "days", "to", "timezone", "notice", "reason")
+    BEGINS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    DAYS_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    TIMEZONE_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    begins: str
+    ends: str
+    days: _containers.RepeatedScalarFieldContainer[str]
+    to: str
+    timezone: str
+    notice: str
+    reason: str
+    def __init__(self, begins: _Optional[str] = ..., ends: _Optional[str] = ..., days: _Optional[_Iterable[str]] = ..., to: _Optional[str] = ..., timezone: _Optional[str] = ..., notice: _Optional[str] = ..., reason: _Optional[str] = ..., **kwargs) -> None: ...
 
 class Burst(_message.Message):
     __slots__ = ("provider", "node", "min_nodes", "max_nodes", "boot", "idle", "spot", "offers", "order", "min_life", "max_life", "orphan_after", "cap", "image", "template", "network", "firewalls", "disk")

@@ -10,7 +10,7 @@ from typing import TypeVar
 from headrace.contracts.documents.forms import Form, FormError, Reading, Scalar, Several, Table
 from headrace.contracts.documents.tree import Path
 from headrace.contracts.values.amounts import JOB, MEMORY, Amounts, format_amount, is_key, parse_amount
-from headrace.contracts.values.durations import format_duration, parse_duration
+from headrace.contracts.values.durations import SECOND, SPAN_MAX, format_duration, format_time, parse_duration, parse_time
 from headrace.contracts.values.ids import DEFAULT_TENANT, is_token
 
 T = TypeVar("T")
@@ -155,6 +155,13 @@ def _clock(minutes: int) -> str:
     return f"{minutes // 60:02d}:{minutes % 60:02d}"
 
 
+def _moment(text: str) -> int:
+    moment = parse_time(text)
+    if moment % SECOND or not 0 <= moment <= SPAN_MAX:
+        raise FormError(f"invalid time {text[:80]!r}: use whole seconds, from 1970 to 2255")
+    return moment
+
+
 def in_tenant(text: str) -> str:
     """A name `NAME` or `TENANT/NAME`, returned with its tenant."""
     _path(text)
@@ -181,6 +188,7 @@ MEMORY_AMOUNT = Scalar(lambda text: parse_amount(MEMORY, text), "64GiB", lambda 
 LABEL = Scalar(_label, "a label such as example.com/rack")
 MIG_SLICE = Scalar(_slice, "a MIG slice such as 3g.40gb")
 MODEL = Scalar(_model, "a GPU model such as H100-80GB")
+MOMENT = Scalar(_moment, "a time such as 2026-11-21T08:00:00Z", lambda value: format_time(value).replace(".000Z", "Z"))
 RESOURCE = Scalar(_resource_key, "a resource such as gpu")
 TENANT_PATH = Scalar(in_tenant, "NAME or TENANT/NAME")
 TIMEZONE = Scalar(_zone, "a time zone such as Europe/Berlin")

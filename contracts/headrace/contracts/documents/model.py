@@ -196,6 +196,23 @@ class Burst(Document, frozen=True, kw_only=True):
     disk: int = 0
 
 
+class MaintenanceWindow(Document, frozen=True, kw_only=True):
+    """When the nodes of a pool take no jobs (R41): one time from `begins` to `ends`, or every week on `days`.
+
+    `begins` and `ends` are microseconds since 1970; `opens` and `closes`, of a weekly one, minutes after midnight in `timezone`. `notice`:
+    how long before a window begins only jobs start that end before it; None: from the end of the one before. `reason` is shown to users.
+    """
+
+    begins: int | None = None
+    ends: int | None = None
+    days: tuple[str, ...] = ()
+    opens: int | None = None
+    closes: int | None = None
+    timezone: str = "UTC"
+    notice: int | None = None
+    reason: str = ""
+
+
 KEEP_FOR = HOUR
 """The default of a pool's `keep_for`."""
 
@@ -205,6 +222,7 @@ class Pool(Document, frozen=True, kw_only=True):
 
     `keep_for`: how long units are kept for a job behind leases with an unknown end (R16).
     `topology`: the labels that say where a node stands, from the widest to the narrowest (R40).
+    `maintenance`: when its nodes take no jobs (R41).
     `price`: per hour of each key (a GPU, a core, a GiB); `reserved_price`: inside a reservation, if it differs.
     """
 
@@ -220,6 +238,7 @@ class Pool(Document, frozen=True, kw_only=True):
     dedicated_to: Owner | None = None
     dedicated: tuple[Dedication, ...] = ()
     topology: tuple[str, ...] = ()
+    maintenance: tuple[MaintenanceWindow, ...] = ()
     price: dict[str, str] = {}
     reserved_price: dict[str, str] = {}
     burst: Burst | None = None

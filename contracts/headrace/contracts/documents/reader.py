@@ -15,6 +15,7 @@ from headrace.contracts.documents import fields as w
 from headrace.contracts.documents import model as d
 from headrace.contracts.documents.forms import Complaint, Several, Shape, Table, read_as
 from headrace.contracts.documents.tree import Tree
+from headrace.contracts.documents.windows import MAINTENANCE_WINDOW, WINDOW
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, Amounts, format_amount
 from headrace.contracts.values.durations import SECOND, format_duration
 from headrace.contracts.values.isolation import ANY, LEVELS
@@ -23,8 +24,6 @@ from headrace.contracts.values.mig import FAMILIES, charge, family_of, slices_of
 REPLICAS_MAX = 1_000  # the grants of a gang are in one record, with a limited number of facts (R2)
 PRIORITY_MAX = 1_000_000
 CALLBACK_GRACE_MAX = 600 * SECOND  # R28
-MINUTES_OF_DAY = 24 * 60
-DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
 def read_documents(tree: Tree) -> d.Documents:
@@ -117,11 +116,6 @@ def _check_ec2(burst: d.Burst) -> Iterator[Complaint]:
 def _check_burst_node(node: d.BurstNode) -> Iterator[Complaint]:
     if node.mig and not family_of(node.gpu_model):
         yield ("mig",), f"{node.gpu_model} cannot be cut into MIG slices; leave mig out, or name a model such as H100-80GB"
-
-
-def _check_window(window: d.Window) -> Iterator[Complaint]:
-    if window.opens == window.closes:
-        yield ("to",), 'the window never opens; the whole day is from "00:00" to "24:00"'
 
 
 def _check_per_user(per_user: d.PerUser) -> Iterator[Complaint]:
@@ -259,6 +253,7 @@ POOL = Shape(
         "dedicated_to": OWNER,
         "dedicated": Several(Shape(d.Dedication, {"selector": w.LABELS, "to": OWNER})),
         "topology": Several(w.LABEL),
+        "maintenance": Several(MAINTENANCE_WINDOW),
         "price": w.PRICES,
         "reserved_price": w.PRICES,
         "burst": BURST,
@@ -312,18 +307,6 @@ BUDGET = Shape(
         "timezone": w.TIMEZONE,
     },
     key=("key", "per"),
-)
-WINDOW = Shape(
-    d.Window,
-    {
-        "days": Several(w.choice(*DAYS), least=1),
-        "opens": w.time_of_day(0, MINUTES_OF_DAY - 1),
-        "closes": w.time_of_day(0, MINUTES_OF_DAY),
-        "timezone": w.TIMEZONE,
-        "on_close": w.choice("run_on", "preempt"),
-    },
-    written_as={"opens": "from", "closes": "to"},
-    check=_check_window,
 )
 POLICY_PROFILE = Shape(
     d.PolicyProfile, {"name": w.TOKEN, "borrow": w.FLAG, "submitters": w.TOKENS}, key=("name",), short="name"

@@ -28,9 +28,11 @@ from headrace.contracts.facts.allocation import (
     JobRequeuedV1,
     LeaseGrantedV1,
     LeaseRevokedV1,
+    MaintenanceStatedV1,
     MixLearnedV1,
     MoveOrderedV1,
     NodeCheckOrderedV1,
+    NodeDrainBeganV1,
     NodeSetAsideV1,
     PolicyGatedV1,
     ResumeOrderedV1,
@@ -47,6 +49,7 @@ from headrace.contracts.facts.governance import (
     NodeConfirmedEmptyV1,
     NodeCordonedV1,
     NodeDrainOrderedV1,
+    NodeDrainScheduledV1,
     NodeExcludedV1,
     NodeRemovedV1,
     NodeUncordonedV1,
@@ -124,6 +127,7 @@ AnyFact = (
     | NodeCordonedV1
     | NodeUncordonedV1
     | NodeDrainOrderedV1
+    | NodeDrainScheduledV1
     | NodeConfirmedEmptyV1
     | NodeApprovedV1
     | NodeExcludedV1
@@ -147,6 +151,8 @@ AnyFact = (
     | LeaseGrantedV1
     | LeaseRevokedV1
     | PolicyGatedV1
+    | NodeDrainBeganV1
+    | MaintenanceStatedV1
     | GrowthRequestedV1
     | GrowthEndedV1
     | StopOrderedV1
@@ -235,6 +241,7 @@ __all__ = [
     "LeaseStartedV1",
     "LeaseSuspendedV1",
     "LedgerSealedV1",
+    "MaintenanceStatedV1",
     "MembershipClaimedV1",
     "MixLearnedV1",
     "MoveOrderedV1",
@@ -243,7 +250,9 @@ __all__ = [
     "NodeCheckedV1",
     "NodeConfirmedEmptyV1",
     "NodeCordonedV1",
+    "NodeDrainBeganV1",
     "NodeDrainOrderedV1",
+    "NodeDrainScheduledV1",
     "NodeExcludedV1",
     "NodeLostV1",
     "NodeRegisteredV1",

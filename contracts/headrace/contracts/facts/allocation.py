@@ -63,6 +63,26 @@ class PolicyGatedV1(Fact, frozen=True, kw_only=True, tag="policy.gated.v1"):
     spent: tuple[str, ...] = ()
 
 
+class NodeDrainBeganV1(Fact, frozen=True, kw_only=True, tag="node.drain_began.v1"):
+    """The time has come for which the node's drain was scheduled (R41): it is drained as if that had been ordered now (R28)."""
+
+    node: str
+
+
+class MaintenanceStatedV1(Fact, frozen=True, kw_only=True, tag="maintenance.stated.v1"):
+    """The maintenance of a pool's nodes that counts from now on (R41; stated from level 3 on).
+
+    `begun`: the nodes take no jobs and what runs there leaves by its ladder, until `ends`. Else only jobs start there that end before
+    `begins`. Both are log time; 0: no maintenance counts. `reason` is that of the window in the pool's document.
+    """
+
+    pool: str
+    begins: int = 0
+    ends: int = 0
+    begun: bool = False
+    reason: str = ""
+
+
 class ResumeOrderedV1(Fact, frozen=True, kw_only=True, tag="resume.ordered.v1"):
     """A suspended job holds its devices again, and its nodes resume it (R29).
 

@@ -139,6 +139,16 @@ class NodeDrainOrderedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.drai
     node: str
 
 
+class NodeDrainScheduledV1(AuthoredFact, frozen=True, kw_only=True, tag="node.drain_scheduled.v1"):
+    """The node will be drained at `begins` (log time), and until then takes only jobs that end before (R41; stated from level 3 on).
+
+    Uncordoning cancels it; stated again, the time is another.
+    """
+
+    node: str
+    begins: int
+
+
 class NodeApprovedV1(AuthoredFact, frozen=True, kw_only=True, tag="node.approved.v1"):
     """The limits up to which a node's own statements are believed from now on (stated from level 2 on).
 

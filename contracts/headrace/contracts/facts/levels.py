@@ -23,10 +23,13 @@ from headrace.contracts.facts import (
     InstanceOrphanEndedV1,
     InstanceRefusedV1,
     InstanceReleasedV1,
+    MaintenanceStatedV1,
     MoveOrderedV1,
     NodeApprovedV1,
     NodeCheckedV1,
     NodeCheckOrderedV1,
+    NodeDrainBeganV1,
+    NodeDrainScheduledV1,
     NodeExcludedV1,
     NodeRemovedV1,
     PriceObservedV1,
@@ -61,6 +64,9 @@ PROVISIONING = 3
 ARRAYS = 3
 """The level from which a job may be an array."""
 
+MAINTENANCE = 3
+"""The level from which a drain may be scheduled, and pools have maintenance windows (R41)."""
+
 _SECOND: tuple[type[AnyFact], ...] = (
     *(AccountNumberedV1, MoveOrderedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
     *(StorageStatedV1, TextsLockedV1, TextsUnlockedV1),
@@ -68,6 +74,7 @@ _SECOND: tuple[type[AnyFact], ...] = (
 _THIRD: tuple[type[AnyFact], ...] = (
     *(InstanceOrderedV1, InstanceCreatedV1, InstanceRefusedV1, InstanceInterruptedV1, InstanceReleasedV1, InstanceEndedV1),
     *(InstanceOrphanEndedV1, PriceObservedV1, NodeRemovedV1),
+    *(NodeDrainScheduledV1, NodeDrainBeganV1, MaintenanceStatedV1),
 )
 
 SINCE: dict[type[AnyFact], int] = {**dict.fromkeys(_SECOND, 2), **dict.fromkeys(_THIRD, PROVISIONING)}

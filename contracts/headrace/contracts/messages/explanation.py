@@ -134,3 +134,16 @@ class WhyView(Value, frozen=True, kw_only=True):
     sequence: int = 0
     now: int = 0
     notes: tuple[str, ...] = ()
+
+
+class MaintenanceView(Value, frozen=True, kw_only=True):
+    """Maintenance of a node (R41): from `begins` to `ends` (microseconds since 1970; 0: until it is uncordoned).
+
+    `kind` is `drain` (scheduled for the node) or `window` (of its pool). `by`: who scheduled it; empty for a window, and for other tenants.
+    """
+
+    kind: str
+    begins: int
+    ends: int = 0
+    reason: str = ""
+    by: str = ""

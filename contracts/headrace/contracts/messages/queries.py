@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.contracts.messages.explanation import UnusableView
+from headrace.contracts.messages.explanation import MaintenanceView, UnusableView
 from headrace.contracts.values.value import Value
 
 FINAL = frozenset({"succeeded", "failed", "cancelled", "rejected"})
@@ -98,10 +98,11 @@ class GetAnswer(Value, frozen=True, kw_only=True):
 
 
 class NodeRequest(Value, frozen=True, kw_only=True):
-    """An order about a node; in the `ApplyAnswer`, `running` are the jobs that have to stop."""
+    """An order about a node; in the `ApplyAnswer`, `running` are the jobs that have to stop. `begins`: of a drain (log time; 0: now)."""
 
     node: str
     reason: str = ""
+    begins: int = 0
 
 
 class ForceRequest(Value, frozen=True, kw_only=True):
@@ -300,13 +301,14 @@ class PoolView(Value, frozen=True, kw_only=True):
 
 
 class NodeView(Value, frozen=True, kw_only=True):
-    """A node; `state` is `ready`, `unapproved`, `excluded`, `cordoned`, `draining`, `drained`, `stopped` or `lost`.
+    """A node; `state` is `ready`, `unapproved`, `excluded`, `cordoned`, `draining`, `drained`, `maintenance`, `stopped` or `lost`.
 
     `gpus` counts devices; what is free is in units of its key. `slices`: of each device in MIG mode the slices that are held or kept, such
     as `3g.40gb@4` (R4). `dedicated_to`: the `tenant` or `tenant/policy` that may use it alone, or empty (R21). `isolation`: the level that
     it has proved for each kind of part of a GPU, and for containers if it differs; `unfit`: why nothing is granted on a device, by name.
     `unapproved`: statements of the node beyond what is approved, which are not believed. In state `unapproved` it belongs to no
     pool, because nothing is approved yet; in `excluded` its login is refused. `reason`: why nothing new is granted on it.
+    `maintenance`: what takes it out of service, or will (R41).
     """
 
     name: str
@@ -328,6 +330,7 @@ class NodeView(Value, frozen=True, kw_only=True):
     unfit: dict[str, str] = {}
     unapproved: tuple[str, ...] = ()
     reason: str = ""
+    maintenance: MaintenanceView | None = None
 
 
 class StatusRequest(Value, frozen=True, kw_only=True):

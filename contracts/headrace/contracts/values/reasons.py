@@ -64,6 +64,7 @@ class WaitReason(StrEnum):
     AT_POLICY_LIMIT = "AT_POLICY_LIMIT"
     AT_TENANT_LIMIT = "AT_TENANT_LIMIT"
     RESERVED_SHARE_BUSY = "RESERVED_SHARE_BUSY"
+    MAINTENANCE = "MAINTENANCE"
     VICTIMS_PROTECTED = "VICTIMS_PROTECTED"
     KEPT_FOR_LARGER_JOB = "KEPT_FOR_LARGER_JOB"
     BEHIND_HIGHER_RANK = "BEHIND_HIGHER_RANK"
@@ -84,6 +85,7 @@ WAIT_SENTENCES: dict[WaitReason, str] = {
     WaitReason.AT_POLICY_LIMIT: "the policy is at its limit",
     WaitReason.AT_TENANT_LIMIT: "the tenant is at its limit in this pool",
     WaitReason.RESERVED_SHARE_BUSY: "a non-preemptible job runs inside the reservation only, and that is in use",
+    WaitReason.MAINTENANCE: "nodes are in maintenance, or will be before it would have ended",
     WaitReason.VICTIMS_PROTECTED: "the jobs that could yield have not had their minimum run time",
     WaitReason.KEPT_FOR_LARGER_JOB: "free units are kept for a job that has waited longer",
     WaitReason.BEHIND_HIGHER_RANK: "a job that ranks higher goes first",

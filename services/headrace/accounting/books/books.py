@@ -392,7 +392,7 @@ class Books:
         **dict.fromkeys((f.NodeRegisteredV1, f.NodeApprovedV1, f.NodeExcludedV1, f.NodeStoppedV1, f.NodeLostV1), _node_fact),
         **dict.fromkeys((f.InstanceReleasedV1, f.InstanceEndedV1, f.NodeRemovedV1), _node_fact),
         **dict.fromkeys((f.NodeCordonedV1, f.NodeUncordonedV1, f.NodeDrainOrderedV1, f.NodeSetAsideV1), _node_fact),
-        **dict.fromkeys((f.NodeCheckedV1, f.DeviceDrainedV1, f.DeviceReturnedV1), _node_fact),
+        **dict.fromkeys((f.NodeCheckedV1, f.NodeDrainBeganV1, f.DeviceDrainedV1, f.DeviceReturnedV1), _node_fact),
         **dict.fromkeys((f.PoolAppliedV1, f.PoolDeletedV1), _pool_fact),
         f.TenantAppliedV1: _tenant_applied,
         f.GroupAppliedV1: _group_fact,

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -17,8 +18,10 @@ from headrace.cli.output.explain_view import UNUSABLE_HEADS, unusable_row
 from headrace.cli.output.formatting import ago, as_json
 from headrace.cli.output.tables import table
 from headrace.cli.resources import approve
+from headrace.contracts.messages.explanation import MaintenanceView
 from headrace.contracts.messages.queries import BudgetView, NodeRequest, NodeView, PoolView, QueueView
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY, format_amount
+from headrace.contracts.values.durations import DurationError, format_time, parse_duration, parse_time
 from headrace.contracts.values.isolation import KINDS
 
 if TYPE_CHECKING:
@@ -71,9 +74,18 @@ def _add_emptying(verbs: Nouns) -> None:
         "drain",
         drain,
         "cordon a node, stop its jobs with time to save their work, requeue them, and wait until the node is empty",
-        "headrace node drain gpu01 --reason 'new driver'\nheadrace node drain gpu01 --no-wait\nheadrace node uncordon gpu01",
+        "headrace node drain gpu01 --reason 'new driver'\nheadrace node drain gpu01 --no-wait\nheadrace node uncordon gpu01\n"
+        "headrace node drain gpu01 --at 2026-12-01T22:00+01:00 --reason 'new fans'\nheadrace node drain gpu01 --at 8h",
     )
     verb.add_argument("--no-wait", action="store_true", help="do not wait until the last job has left")
+    verb.add_argument(
+        "--at",
+        metavar="TIME",
+        type=time_ahead,
+        default=0,
+        help="drain it then, and start only jobs there until then that end before by their time limit: a time such as "
+        "2026-12-01T22:00+01:00 (UTC if it names no zone), or how far ahead, such as 8h; `headrace node uncordon` cancels it (R41)",
+    )
     _add_verb(
         verbs,
         "confirm-empty",
@@ -224,6 +236,7 @@ def node_table(found: Iterable[NodeView]) -> str:
         "LABELS",
         "UNAPPROVED",
         "REASON",
+        "MAINTENANCE",
     )
     return table(heads, map(_node_row, found))
 
@@ -250,7 +263,14 @@ def _node_row(node: NodeView) -> tuple[object, ...]:
         labels,
         ", ".join(node.unapproved),
         node.reason,
+        _maintenance(node.maintenance) if node.maintenance is not None else "",
     )
+
+
+def _maintenance(one: MaintenanceView) -> str:
+    """`drain 2026-12-01T22:00:00.000Z (new fans)`, `window 2026-… to 2026-…`."""
+    until = f" to {format_time(one.ends)}" if one.ends else ""
+    return f"{one.kind} {format_time(one.begins)}{until}" + (f" ({one.reason})" if one.reason else "")
 
 
 def cordon(args: argparse.Namespace) -> int:
@@ -263,12 +283,30 @@ def cordon(args: argparse.Namespace) -> int:
     return 0
 
 
+def time_ahead(text: str) -> int:
+    """Microseconds since 1970 of a time, or of as far ahead as a duration says. Raises ArgumentTypeError if malformed."""
+    try:
+        return time.time_ns() // 1_000 + parse_duration(text)
+    except DurationError:
+        pass
+    try:
+        return parse_time(text)
+    except DurationError:
+        raise argparse.ArgumentTypeError(
+            f"invalid time {text[:80]!r}: use a time such as 2026-12-01T22:00+01:00, or how far ahead, such as 8h"
+        ) from None
+
+
 async def drain(args: argparse.Namespace) -> int:
     """Drain a node; prints on standard error how many jobs are left whenever that changes."""
     import asyncio  # noqa: PLC0415 - the other commands do not need it
 
-    request, shown = NodeRequest(node=args.node, reason=args.reason), -1
+    request, shown = NodeRequest(node=args.node, reason=args.reason, begins=args.at), -1
     async with client(args) as hr:
+        if args.at:
+            answer = await hr.node_order("drain", request)
+            print(as_json(answer) if args.json else f"{args.node} will be drained at {format_time(args.at)}")
+            return 0
         while True:
             answer = await hr.node_order("drain", request)
             if not answer.running or args.no_wait:

@@ -13,6 +13,7 @@ from headrace.contracts.values.mig import run
 from headrace.domain.backfill.backfill_placement import EVERYWHERE, Stays, occupants, soonest_places, still_awaited
 from headrace.domain.backfill.candidate_nodes import UNKNOWN
 from headrace.domain.model.job_states import JobState
+from headrace.domain.model.maintenance import run_and_grace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -175,9 +176,3 @@ def _ended_by(one: Occupant, takes: Takes) -> int | None:
     if job.time_limit is not None:
         return one.since + run_and_grace(job, job.time_limit)
     return 0 if surely_ends(job, one.place, takes) else None
-
-
-def run_and_grace(job: JobRecord, time_limit: int) -> int:
-    """How long a job with a time limit holds what it has at the most, its start and pauses not counted (R28, R33)."""
-    terms = job.policy.document.preemption
-    return time_limit + terms.callback_grace + terms.term_grace

@@ -14,11 +14,11 @@ from headrace.contracts.values.durations import DAY
 from headrace.domain.backfill.backfill_placement import awaited_places, occupants, still_awaited
 from headrace.domain.backfill.certain_placement import (
     free_at,
-    run_and_grace,
     sums_suffice,
     surely_awaited,
     surely_awaited_places,
 )
+from headrace.domain.model.maintenance import end_of
 from headrace.domain.queueing.fairness_sides import lends_as, share_side, side_below, stays_within
 from headrace.domain.queueing.gates import may_borrow, must_borrow
 from headrace.domain.queueing.ranking import may_hold_inside
@@ -155,7 +155,7 @@ def keep_of(state: State, hold: Hold, now: int, on: Occupancy = occupants) -> Ke
 
 def ends_at(state: State, job: JobRecord, now: int) -> int | None:
     """When a job would have ended by its time limit and grace if it were granted now; None: it has none, so nothing is lent to it."""
-    return None if job.time_limit is None or not state.terms.amended else now + run_and_grace(job, job.time_limit)
+    return end_of(job, now) if state.terms.amended else None
 
 
 def is_lent_to(state: State, hold: Hold, job: JobRecord, now: int) -> bool:

@@ -39,6 +39,7 @@ CORDONED, DRAINING, DRAINED = "cordoned", "draining", "drained"
 REFUSING, PROBATION, UNFIT, MIG_MODE, NOT_CREATED = "refusing", "probation", "unfit", "mig-mode", "not-created"
 EXCLUDED, DEDICATED, MODEL, ISOLATION, CONTAINER = "excluded", "dedicated", "model", "isolation", "container"
 TAKEN_BACK = "spot"
+MAINTENANCE, MAINTENANCE_AHEAD = "maintenance", "maintenance-ahead"
 NO_ENGINE = "it has no container engine, Podman or Docker"
 
 _CAUSE_TEXTS = {
@@ -53,6 +54,8 @@ _CAUSE_TEXTS = {
     ISOLATION: "unable to isolate jobs as asked",
     CONTAINER: "unable to run containers",
     TAKEN_BACK: "spot instances",
+    MAINTENANCE: "in maintenance",
+    MAINTENANCE_AHEAD: "open only to jobs that end before its maintenance begins",
 }
 """Causes in words, where they are not their own."""
 
@@ -109,6 +112,8 @@ def out_of_service(node: NodeState) -> Cause | None:
         return Cause(node.status, since=node.status_at)
     if node.cordoned:
         return Cause(_cordon_of(node), node.cordoned_by, node.cordoned_at)
+    if node.maintenance is not None:
+        return Cause(MAINTENANCE, since=node.maintenance.begins, detail=f"until {format_time(node.maintenance.ends)}")
     if node.probation is not None and node.probation.job:
         return Cause(PROBATION)
     return None
@@ -136,6 +141,8 @@ def unsuitable(pool: PoolState, node: NodeState, job: JobRecord) -> Cause | None
         return _lacking(node, shape)
     if not shape.runs_on(node.levels):
         return Cause(TAKEN_BACK)
+    if node.name not in job.avoids or pool.document.name in job.outlasts:
+        return Cause(MAINTENANCE_AHEAD)
     return Cause(EXCLUDED, detail=f"left alone until {format_time(job.avoids[node.name])}")
 
 

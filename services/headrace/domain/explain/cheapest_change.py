@@ -1,9 +1,9 @@
 """The one cheapest change that would start a waiting job (R22), found by trying: never guessed. Pure.
 
 Strategy: a change makes a job that is not there, which is held against the rules as the real one is (`waits`), and counts only if in some
-pool of its order nothing is in its way. They are tried in the order of what they cost its owner: to wait a little, to ask for fewer GPUs,
-another profile of the same policy, to be preemptible, another queue, a node to be uncordoned, to wait longer. What a trial changes in the
-state is put back.
+pool of its order nothing is in its way. They are tried in the order of what they cost its owner: to wait a little, to have a time limit
+that ends before maintenance, to ask for fewer GPUs, another profile of the same policy, to be preemptible, another queue, a node to be
+uncordoned, to wait longer. What a trial changes in the state is put back.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import msgspec
 
 from headrace.contracts.messages.explanation import ChangeView
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, format_amount, format_amounts
-from headrace.contracts.values.durations import MINUTE
+from headrace.contracts.values.durations import MINUTE, format_duration
 from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.availability import cause_text, out_of_service
+from headrace.domain.explain.maintenance_reasons import shorter_limits
 from headrace.domain.explain.wait_reasons import pools_of, wait_in
 from headrace.domain.model.nodes import SELF
 from headrace.domain.model.requests import is_steady, make_request
@@ -129,6 +130,11 @@ def _without_one(state: State, job: JobRecord, pools: Sequence[PoolState], now: 
 def _changes(state: State, job: JobRecord) -> Iterator[tuple[ChangeView, JobRecord]]:
     """What might be changed, cheapest first, with the job as it would be then."""
     profile = state.profile(job.tenant, job.profile)
+    for limit in shorter_limits(state, job, state.now) if state.maintenance else ():
+        yield (
+            ChangeView(kind="time", text=f"submit it with --time {format_duration(limit)} or less"),
+            replace(job, time_limit=limit),
+        )
     if profile is not None:
         yield from _smaller(job, profile)
     yield from _in_other_queues(state, job, [job.policy])
@@ -227,6 +233,7 @@ def _anybody_before(state: State, job: JobRecord, other: JobRecord, pool: PoolSt
 
 def _submitted_now(state: State, job: JobRecord, now: int) -> JobRecord:
     """As it would stand in line if it were submitted now: behind all that are there, with no past of its own."""
+    nodes, pools = state.maintenance.outlasted(job, now) if state.maintenance else ((), ())
     return replace(
         job,
         admitted_at=now,
@@ -236,7 +243,8 @@ def _submitted_now(state: State, job: JobRecord, now: int) -> JobRecord:
         barred_from="",
         not_before=0,
         avoids={},
-        avoiding=(),
+        avoiding=nodes,
+        outlasts=pools,
         nomination=None,
     )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from headrace.contracts.facts.fact import Place
+    from headrace.domain.explain.expected_maintenance import ExpectedMaintenance
     from headrace.domain.model.devices import HeldDevices
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.model.nodes import NodeState
@@ -71,7 +72,15 @@ NODES_MAX = 1_000
 class ExpectedHolds:
     """The holds of some pools. `effort` counts those who were looked at in line; `_nodes` the nodes that were for places to keep."""
 
-    def __init__(self, state: State, pools: Mapping[str, PoolState], line: QueueProjection, on: Occupancy) -> None:
+    def __init__(
+        self,
+        state: State,
+        pools: Mapping[str, PoolState],
+        line: QueueProjection,
+        on: Occupancy,
+        maintenance: ExpectedMaintenance,
+    ) -> None:
+        self._maintenance = maintenance
         self.effort = self._nodes = 0
         self._looked_at = 0
         self._lent: dict[str, int] = {}
@@ -188,8 +197,11 @@ class ExpectedHolds:
                 continue
             stage = [key for theirs, key in self.in_order(name) if theirs < rank]
             self.show(name, self.not_lent(name, stage, job, moment))
-            if over_capacity(other, job.request.sums) is None and find_places(self._state, job, other) is not None:
-                return None
+            if over_capacity(other, job.request.sums) is None:
+                with self._maintenance.seen_by(job, moment):
+                    places = find_places(self._state, job, other)
+                if places is not None:
+                    return None
             seen[name] = stage
         profile = self._state.profile(job.tenant, job.profile)
         for name in profile.pools if profile is not None else ():
@@ -197,7 +209,8 @@ class ExpectedHolds:
                 continue
             self._nodes += len(self._pools[name].nodes)
             self.show(name, seen[name])
-            places = places_to_keep(self._state, job, self._pools[name], moment, self._on)
+            with self._maintenance.seen_by(job, moment):
+                places = places_to_keep(self._state, job, self._pools[name], moment, self._on)
             if self._pools[name] is pool or places is not None:
                 return places if self._pools[name] is pool else None
         return None

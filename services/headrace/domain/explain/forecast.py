@@ -19,6 +19,7 @@ from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.backfill.hold_policy import ends_at
 from headrace.domain.explain.expected_ends import ExpectedEnds
 from headrace.domain.explain.expected_holds import ExpectedHolds, Occupancy
+from headrace.domain.explain.expected_maintenance import ExpectedMaintenance
 from headrace.domain.explain.expected_nodes import ExpectedNodes
 from headrace.domain.placement.placement import find_places
 from headrace.domain.queueing.gates import gated, opens_at, spent_for
@@ -29,6 +30,7 @@ from headrace.domain.state.trial import JobHolding, Trial, holding_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from headrace.contracts.facts.fact import Place
     from headrace.domain.model.jobs import JobRecord, Preemption
@@ -48,6 +50,8 @@ BY_GROWTH = "nodes that its pools create are there when they have had the time t
 NO_NEW_JOB = "and no new job goes before it"
 BY_PACE = "at the pace at which those before it start until"
 BY_GRACE = "those that make room for it are gone at the end of their grace"
+AS_PLANNED = "maintenance begins and ends as planned"
+TOO_LONG = "it is too long to end before the next maintenance of its pools begins; a shorter time limit helps"
 OVERDUE = "a job that makes room for it is overdue"
 GATED = "its policy's windows and budgets let it start from"
 NEVER_OPENS = "none of its policy's windows opens again"
@@ -136,8 +140,12 @@ class _Run:
             for name, pool in self._pools.items()
         }
         self._occupancy = Occupancy()
-        self._holds = ExpectedHolds(state, self._pools, self._line, self._occupancy)
+        self._maintenance = ExpectedMaintenance(state, trial, self._pools)
+        self._holds = ExpectedHolds(state, self._pools, self._line, self._occupancy, self._maintenance)
         trial.note(self._holds.hide)
+        if self._maintenance:
+            trial.note(self._line.open_all())
+        self._moment = now
         self._nodes = ExpectedNodes(state, trial, self._pools, now)
         self._is_in_line = False
         self._looked = 0
@@ -150,6 +158,10 @@ class _Run:
         self._note_ends()
         for name, moment in self._nodes.on_the_way():
             self._happens(moment, partial(self._nodes.come, name, moment))
+        for name, moment in self._maintenance.drains():
+            self._happens(moment, partial(self._maintenance.drain, name))
+        for name in self._maintenance.windows():
+            self._turn_windows(name, self._now)
         if ready > self._now:
             self._happens(ready, self._open_gate)
         else:
@@ -161,12 +173,22 @@ class _Run:
                 return Forecast(moment, self._assumption(), after)
             self._ask_for_nodes(moment)
             if not self._due:
-                return Forecast(None, NO_LIMIT)
+                return Forecast(None, TOO_LONG if self._is_kept_away(moment) else NO_LIMIT)
             if self._is_far:
                 return self._by_pace(moment)
             moment = self._due[0][0]
             self._update_holds(moment)  # before jobs at their limits have been told to stop
             after = self._go_on_to(moment)
+
+    def _turn_windows(self, name: str, moment: int) -> None:
+        """What the windows of a pool say from now on, and when they say something else (R41)."""
+        following = self._maintenance.turn(name, moment)
+        if following is not None:
+            self._happens(following, partial(self._turn_windows, name, following))
+
+    def _is_kept_away(self, moment: int) -> bool:
+        """Whether the job would outlast the maintenance of all its pools."""
+        return bool(self._pools) and not any(self._maintenance.may_start(self._job, name, moment) for name in self._pools)
 
     def _go_on_to(self, moment: int) -> JobRecord | None:
         """All that happens at the next moment; the first job whose end makes room, if one does."""
@@ -199,6 +221,7 @@ class _Run:
         parts += [BY_GROWTH] if self._nodes.joined else []
         parts += [IN_TURN] if self._handed_out else []
         parts += [OVERTAKEN] if self._is_overtaken else []
+        parts += [AS_PLANNED] if self._maintenance else []
         return ", ".join([*parts, NO_NEW_JOB])
 
     def _by_pace(self, moment: int) -> Forecast:
@@ -257,7 +280,7 @@ class _Run:
 
     def _ask_for_nodes(self, moment: int) -> None:
         """Nothing more fits: have a pool grow for the job, if one can (R38)."""
-        if not self._is_in_line or not any(pool.document.burst for pool in self._pools.values()):
+        if not self._is_in_line or not any(pool.document.burst for pool in self._pools.values()) or self._is_kept_away(moment):
             return
         open_to = ((name, self._line.ahead(name, self._job)) for name in self._pools if self._line.is_open(name))
         for name, due in self._nodes.ask(self._job.request, open_to, moment):
@@ -265,6 +288,7 @@ class _Run:
 
     def _hand_out(self, moment: int) -> bool:
         """Let the next jobs take what fits, until the job itself is next; whether it is."""
+        self._moment = moment
         for name, pool in sorted(self._pools.items()):
             full: set[Request] = set()
             while (best := self._best(name, pool, full, moment)) is not None:
@@ -315,7 +339,7 @@ class _Run:
             if length == len(holders) or best[0].rank <= holders[length][0]:
                 if loans:
                     holds.show(name, holds.not_lent(name, stage, best[0].job, moment))
-                    best = best[0], find_places(self._state, best[0].job, pool) or best[1]
+                    best = best[0], self._find(best[0].job, pool) or best[1]
                 return best
         return None
 
@@ -326,6 +350,7 @@ class _Run:
 
         `ended`: a moment, and until when those have ended that are looked at if they are granted something then.
         """
+        passed: set[str] = set()
         while True:
             best, feasible = None, pool.index.feasible()
             for request, bit in self._requests[name]:
@@ -335,20 +360,37 @@ class _Run:
                 if not feasible >> bit & 1 or over_capacity(pool, request.sums) is not None:
                     full.add(request)
                     continue
-                entry = self._line.first(name, request) if ended is None else self._first_ended(name, request, *ended)
+                if ended is None and not self._maintenance:
+                    entry = self._line.first(name, request)
+                else:
+                    entry = self._first_of(name, request, ended, passed)
                 if entry is not None and (best is None or entry < best):
                     best = entry
             if best is None:
                 return None
-            places = find_places(self._state, best.job, pool)
+            places = self._find(best.job, pool)
             if places is not None:
                 return best, places
-            full.add(best.job.request)  # a gang; one replica of it would fit
+            if self._maintenance:  # others may be shorter
+                passed.add(best.job.key)
+            else:
+                full.add(best.job.request)  # a gang; one replica of it would fit
 
-    def _first_ended(self, name: str, request: Request, moment: int, until: int) -> ProjectedEntry | None:
-        """The best of those who ask for this and have ended by `until` if they are granted it at `moment`."""
-        ends = ((entry, ends_at(self._state, entry.job, moment)) for entry in self._line.heads(name, request))
-        return next((entry for entry, end in ends if end is not None and end <= until), None)
+    def _find(self, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
+        with self._maintenance.seen_by(job, self._moment):
+            return find_places(self._state, job, pool)
+
+    def _first_of(
+        self, name: str, request: Request, ended: tuple[int, int] | None, passed: AbstractSet[str]
+    ) -> ProjectedEntry | None:
+        """The best of those who ask for this, were not passed over, and would end in time if they were granted it (R16, R41)."""
+        for entry in self._line.heads(name, request):
+            end = ends_at(self._state, entry.job, ended[0]) if ended is not None else None
+            if entry.job.key in passed or (ended is not None and (end is None or end > ended[1])):
+                continue
+            if self._maintenance.may_start(entry.job, name, self._moment):
+                return entry
+        return None
 
 
 def _size(request: Request) -> int:

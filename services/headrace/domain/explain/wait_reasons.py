@@ -18,9 +18,10 @@ from headrace.contracts.values.reasons import WAIT_SENTENCES, WaitReason
 from headrace.domain.backfill.holds import fits_now, fits_without_holds, holds_before, rank_in_line
 from headrace.domain.explain.availability import away_from, free_for, sums_fit
 from headrace.domain.explain.growth_cost import over_share
+from headrace.domain.explain.maintenance_reasons import kept_away_by
 from headrace.domain.explain.topology_reasons import where_it_fails
 from headrace.domain.explain.user_shares import held_by_others
-from headrace.domain.indexes.pending import group_key
+from headrace.domain.indexes.pending import avoided, group_key
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.placement.placement import suits
 from headrace.domain.placement.pool_growth import growing_for
@@ -326,11 +327,10 @@ def _no_healthy_node(case: WaitCase) -> Grounds | None:
     """No node in service could take it, whatever runs there, but for such as did not start it (R36); or its back-off is not over (R32)."""
     if case.job.not_before > case.now:
         return Grounds(f"its node was lost, or did not start it; it is tried again at {format_time(case.job.not_before)}")
-    if case.job.avoiding and _is_kept_away(case):
-        until = format_time(max(case.job.avoids[name] for name in case.job.avoiding))
-        return Grounds(
-            f"{', '.join(case.job.avoiding)} did not start it and is left alone until {until}; no other node has room"
-        )
+    refused = avoided(case.job, case.now)
+    if refused and _is_kept_away(case, refused):
+        until = format_time(max(case.job.avoids[name] for name in refused))
+        return Grounds(f"{', '.join(refused)} did not start it and is left alone until {until}; no other node has room")
     if _waiting_for_capacity(case) is not None:
         return None
     if any(node.grantable and suits(case.pool, node, case.job) for node in case.pool.nodes.values()):
@@ -340,14 +340,13 @@ def _no_healthy_node(case: WaitCase) -> Grounds | None:
     return Grounds(f"{fitting} nodes of pool {case.name} have what it takes, none is in service{where}")
 
 
-def _is_kept_away(case: WaitCase) -> bool:
-    """Whether only nodes that it is kept away from have room for it."""
+def _is_kept_away(case: WaitCase, refused: tuple[str, ...]) -> bool:
+    """Whether only nodes that did not start it have room for it."""
     if case.fits_now:
         return False
-    avoiding, case.job.avoiding = case.job.avoiding, ()
-    fits = fits_now(case.state, case.job, case.pool, case.now)
-    case.job.avoiding = avoiding
-    return fits
+    with Trial(case.state) as trial:
+        trial.avoid(case.job, tuple(name for name in case.job.avoiding if name not in refused))
+        return fits_now(case.state, case.job, case.pool, case.now)
 
 
 def _waiting_for_capacity(case: WaitCase) -> Grounds | None:
@@ -388,6 +387,7 @@ OF_THE_POOL: tuple[tuple[WaitReason, PoolTest], ...] = (
     (WaitReason.AT_POLICY_LIMIT, _at_policy_limit),
     (WaitReason.AT_TENANT_LIMIT, _at_tenant_limit),
     (WaitReason.RESERVED_SHARE_BUSY, _reserved_share_busy),
+    (WaitReason.MAINTENANCE, lambda case: _grounds(kept_away_by(case.state, case.job, case.pool, case.now))),
     (WaitReason.VICTIMS_PROTECTED, _victims_protected),
     (WaitReason.KEPT_FOR_LARGER_JOB, _kept_for_larger_job),
     (WaitReason.BEHIND_HIGHER_RANK, _behind_higher_rank),

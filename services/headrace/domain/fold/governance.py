@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.ids import DEFAULT_TENANT
+from headrace.domain.fold.node_orders import follow_window, forget_windows, plan_windows
 from headrace.domain.fold.tokens import outdate
 from headrace.domain.model.jobs import PolicyState, Scope
-from headrace.domain.model.nodes import SELF
 from headrace.domain.model.policy_gate import PolicyGate
 from headrace.domain.model.time_rules import Calendar, Closing, Growth
 from headrace.domain.state.account_numbers import retire
@@ -100,6 +100,7 @@ def _pool_applied(state: State, fact: f.PoolAppliedV1, sequence: int, _place: in
         pool = state.pools[fact.pool.name] = PoolState(fact.pool, sequence)
         pool.index.weigh((), amended=state.terms.amended)
     pool.set_document(fact.pool, sequence)
+    plan_windows(state, fact.pool.name, planned=bool(fact.pool.maintenance))
     for node in state.nodes.values():
         join_pool(state, node)
     for node in pool.nodes.values():
@@ -114,10 +115,12 @@ def _pool_deleted(state: State, fact: f.PoolDeletedV1, sequence: int, _place: in
         return
     del state.pools[fact.name]
     state.terms.growths.pop(fact.name, None)
+    forget_windows(state, fact.name)
     _open(state, "pool", "", fact.name)
     for node in list(pool.nodes.values()):
         pool.index.remove(node)
         node.pool = ""
+        follow_window(state, node)
         join_pool(state, node)
     _changed(state, sequence)
 
@@ -143,9 +146,9 @@ def join_pool(state: State, node: NodeState) -> None:
         before.index.remove(node)
         del before.nodes[node.name]
         recount(before, node)
-    node.pool = ""
+    node.pool = wanted.document.name if wanted is not None else ""
+    follow_window(state, node)
     if wanted is not None:
-        node.pool = wanted.document.name
         wanted.nodes[node.name] = node
         wanted.index.put(node)
         recount(wanted, node)
@@ -199,6 +202,8 @@ def _policy_applied(state: State, fact: f.PolicyAppliedV1, sequence: int, _place
     for job in policy.jobs.values():
         if job.suspended_at:  # for how long is up to the policy
             watch(state, job)
+    if state.maintenance:  # its graces decide what its jobs outlast
+        state.pending.sort_again(state.now)
     _changed(state, sequence)
 
 
@@ -290,69 +295,6 @@ def _growth_ended(state: State, fact: f.GrowthEndedV1, _sequence: int, _place: i
         growth.failures = growth.failures + 1 if fact.closed_until else 0
 
 
-def _node_cordoned(state: State, fact: f.NodeCordonedV1, _sequence: int, _place: int) -> None:
-    end_probation(state, fact.node)
-    cordon(state, fact.node, fact.reason or "cordoned by " + fact.author, by=fact.author)
-
-
-def _node_uncordoned(state: State, fact: f.NodeUncordonedV1, _sequence: int, _place: int) -> None:
-    """It is given another chance, whatever it refused before."""
-    node = state.nodes.get(fact.node)
-    if node is not None:
-        node.draining, node.refusals = False, {}
-        state.draining.pop(node.name, None)
-        state.refusing.pop(node.name, None)
-    state.excluded.pop(fact.node, None)
-    end_probation(state, fact.node)
-    cordon(state, fact.node, "")
-
-
-def _node_excluded(state: State, fact: f.NodeExcludedV1, _sequence: int, _place: int) -> None:
-    state.excluded[fact.node] = fact.reason
-    end_probation(state, fact.node)
-    cordon(state, fact.node, fact.reason, by=SELF)
-
-
-def _node_drain_ordered(state: State, fact: f.NodeDrainOrderedV1, _sequence: int, _place: int) -> None:
-    node = state.nodes.get(fact.node)
-    if node is not None:
-        node.draining = True
-        state.draining[node.name] = node
-    end_probation(state, fact.node)
-    cordon(state, fact.node, fact.reason or "drained by " + fact.author, by=fact.author)
-
-
-def _node_confirmed_empty(state: State, fact: f.NodeConfirmedEmptyV1, _sequence: int, _place: int) -> None:
-    """What is overdue there is gone, and if the node is away, everything is (R28, R32); the allocator has to answer."""
-    node = state.nodes.get(fact.node)
-    if node is None:
-        return
-    for lease in node.leases.values():
-        if lease.overdue or not node.healthy:
-            lease.empty = True
-            state.unsettled[lease.job.key] = lease.job
-
-
-def end_probation(state: State, name: str) -> None:
-    """An operator, or a job that it has started, has spoken on a node that was set aside by its refusals (R36)."""
-    node = state.set_aside.pop(name, None)
-    if node is not None:
-        node.probation = None
-
-
-def cordon(state: State, name: str, reason: str, *, by: str = "") -> None:
-    """Nothing new is granted on the node; with an empty reason: it takes new work again. `by`: who cordoned it; empty: the allocator."""
-    node = state.nodes.get(name)
-    if node is not None:
-        node.cordoned = reason
-        node.cordoned_by, node.cordoned_at = (by, state.now) if reason else ("", 0)
-        pool = state.pool_of(node)
-        if pool is not None:
-            pool.index.put(node)
-            state.stir()
-            pool.openings += 1
-
-
 def _changed(state: State, sequence: int) -> None:
     """What may ever run, and what may be reclaimed, has to be looked at again."""
     state.documents_sequence = sequence
@@ -379,9 +321,4 @@ HANDLERS: dict[type, Any] = {
     f.PolicyGatedV1: _policy_gated,
     f.GrowthRequestedV1: _growth_requested,
     f.GrowthEndedV1: _growth_ended,
-    f.NodeCordonedV1: _node_cordoned,
-    f.NodeUncordonedV1: _node_uncordoned,
-    f.NodeExcludedV1: _node_excluded,
-    f.NodeDrainOrderedV1: _node_drain_ordered,
-    f.NodeConfirmedEmptyV1: _node_confirmed_empty,
 }

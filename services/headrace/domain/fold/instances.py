@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
-from headrace.domain.fold.governance import cordon, end_probation
+from headrace.domain.fold.node_orders import cancel_drain, cordon, end_probation
 from headrace.domain.fold.nodes import set_status
 from headrace.domain.model.calendar import period_of
 from headrace.domain.model.instances import REMEMBERED, Instance, OfferState, Spending
@@ -140,6 +140,7 @@ def _kept(state: State) -> set[str]:
 
 
 def _forget(state: State, node: NodeState) -> None:
+    cancel_drain(state, node.name)
     capacity.tally(state, node, -1)
     pool = state.pool_of(node)
     if pool is not None:

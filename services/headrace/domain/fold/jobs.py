@@ -11,8 +11,8 @@ from headrace.contracts.values.arrays import holds
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import array_of, index_of
 from headrace.domain.fold import arrays
-from headrace.domain.fold.governance import cordon
 from headrace.domain.fold.holds import end_hold
+from headrace.domain.fold.node_orders import cordon
 from headrace.domain.fold.nodes import held, lack, release
 from headrace.domain.fold.nominations import end_nomination, lift_bar
 from headrace.domain.model.attempts import PastJob, new_attempt, new_ending

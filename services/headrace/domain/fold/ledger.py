@@ -16,8 +16,8 @@ from headrace.contracts.transport.subjects import ledger_writer
 from headrace.contracts.values.ids import NODE_WRITER, IdError
 from headrace.domain.fold.apply import apply
 from headrace.domain.fold.entitlement import objection
-from headrace.domain.fold.governance import end_probation
 from headrace.domain.fold.installation import beyond_us
+from headrace.domain.fold.node_orders import end_probation
 from headrace.domain.model.nodes import SELF
 from headrace.domain.state.state import State
 

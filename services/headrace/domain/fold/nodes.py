@@ -11,7 +11,8 @@ from headrace.contracts.messages.tokens import TokenRole
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.isolation import ranks
 from headrace.contracts.values.mig import family_of
-from headrace.domain.fold.governance import cordon, end_probation, join_pool
+from headrace.domain.fold.governance import join_pool
+from headrace.domain.fold.node_orders import cordon, end_probation
 from headrace.domain.fold.nominations import lift_bar
 from headrace.domain.indexes.running_index import note_running
 from headrace.domain.model.attempts import DISPUTED, new_ending

@@ -1,6 +1,6 @@
 """Pending jobs, in groups whose members differ in nothing that a rule looks at but their own order.
 
-Strategy: all jobs of a group share queue, request, preemptibility, the pool they are barred from and the nodes they avoid, so rank
+Strategy: all jobs of a group share queue, request, preemptibility, and the pools and nodes that they are kept away from, so rank
 (1)-(5), limits, fit and reason are the same for all of them; only the head is ever looked at. Jobs that cannot start whatever happens (a
 dependency, a back-off, a nomination of their own) stand outside the groups. Entries of jobs that have left are dropped when they come
 to the top.
@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.domain.model.job_states import JobState
+from headrace.domain.model.maintenance import Maintenance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,6 +58,7 @@ class JobGroup:
         "heap",
         "lines",
         "members",
+        "outlasts",
         "policy",
         "preemptible",
         "profile",
@@ -74,6 +76,7 @@ class JobGroup:
         self.beyond = like.beyond
         self.barred_from = like.barred_from
         self.avoiding = avoiding
+        self.outlasts = like.outlasts
         self.user = "" if like.policy.users is None else like.user  # where that tells apart who goes first or who is at a limit
         self._places: list[Place] | None = None
         self.members: dict[str, JobRecord] = {}
@@ -147,23 +150,26 @@ class Changes:
 class Pending:
     """All groups, and `ineligible` jobs, which something of their own keeps from starting.
 
-    `changes` belongs to the reader that follows them (`watch`); None: no reader does.
+    `changes` belongs to the reader that follows them (`watch`); None: no reader does. `maintenance` is that of the state.
     """
 
-    __slots__ = ("_delayed", "by_policy", "changes", "groups", "ineligible")
+    __slots__ = ("_delayed", "_delayed_max", "by_policy", "changes", "groups", "ineligible", "maintenance")
 
-    def __init__(self) -> None:
+    def __init__(self, maintenance: Maintenance | None = None) -> None:
+        self.maintenance = Maintenance() if maintenance is None else maintenance
         self.groups: dict[tuple[object, ...], JobGroup] = {}
         self.ineligible: dict[str, JobRecord] = {}
         self.by_policy: dict[tuple[str, str], dict[JobGroup, None]] = {}
         self.changes: Changes | None = None
         self._delayed: list[tuple[int, str, JobRecord]] = []
+        self._delayed_max = STALE_MAX
 
     def add(self, job: JobRecord, now: int) -> None:
         """Put a pending job in line, or among the ineligible ones while something of its own keeps it from starting."""
-        job.avoiding = avoided(job, now)
-        if job.avoiding:
-            heapq.heappush(self._delayed, (min(job.avoids[node] for node in job.avoiding), job.key, job))
+        if job.avoids or self.maintenance:
+            self._keep_away(job, now)
+        elif job.avoiding or job.outlasts:
+            job.avoiding = job.outlasts = ()
         if job.waits_for or job.nomination is not None or job.doomed_by or job.locked:
             self.ineligible[job.key] = job
             return
@@ -172,7 +178,7 @@ class Pending:
             return
         if job.not_before > now:
             self.ineligible[job.key] = job
-            heapq.heappush(self._delayed, (job.not_before, job.key, job))
+            self._wake(job.not_before, job)
             return
         if self.ineligible:
             self.ineligible.pop(job.key, None)
@@ -184,6 +190,39 @@ class Pending:
         group.join(job)
         self.mark(group)
 
+    def _keep_away(self, job: JobRecord, now: int) -> None:
+        """Note the nodes and pools that the job is kept away from at `now`, and look again when they are others."""
+        job.avoiding, job.outlasts = self.kept_from(job, now)
+        moments = [until for until in job.avoids.values() if until > now]
+        if self.maintenance and (later := self.maintenance.next_outlasted(job, now)) is not None:
+            moments.append(later)
+        if moments:
+            self._wake(min(moments), job)
+
+    def _wake(self, moment: int, job: JobRecord) -> None:
+        """Look at the job again at that moment. Jobs that wait no longer are dropped when there are many."""
+        heapq.heappush(self._delayed, (moment, job.key, job))
+        if len(self._delayed) > self._delayed_max:
+            self._delayed = [entry for entry in self._delayed if entry[2].state is JobState.PENDING]
+            heapq.heapify(self._delayed)
+            self._delayed_max = max(STALE_MAX, 2 * len(self._delayed))
+
+    def kept_from(self, job: JobRecord, now: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Nodes that the job is kept away from at `now` (R36, R41), and pools that it would outlast; both by name."""
+        refused = avoided(job, now)
+        if not self.maintenance:
+            return refused, ()
+        nodes, pools = self.maintenance.outlasted(job, now)
+        return tuple(sorted({*refused, *nodes})) if refused else nodes, pools
+
+    def sort_again(self, now: int) -> None:
+        """Maintenance is another now: put the jobs that are kept from other nodes or pools by it where they belong."""
+        there = [job for group in self.groups.values() for job in group.members.values()]
+        for job in (*there, *self.ineligible.values()):
+            if (job.avoiding, job.outlasts) != self.kept_from(job, now) or self.maintenance:
+                self.remove(job)
+                self.add(job, now)
+
     def refill(self, jobs: Iterable[JobRecord], now: int) -> None:
         """`add` for very many waiting jobs, into empty lines: group by group instead of one by one."""
         groups: dict[tuple[object, ...], list[JobRecord]] = {}
@@ -194,7 +233,7 @@ class Pending:
             if job.waits_for or job.nomination is not None or job.doomed_by or job.locked or job.avoids or job.not_before > now:
                 others.append(job)
                 continue
-            if job.array is not None:
+            if job.array is not None or self.maintenance:
                 others.append(job)
                 continue
             key = _key(job)
@@ -219,11 +258,14 @@ class Pending:
     def remove(self, job: JobRecord) -> bool:
         """Remove a pending job; False if it is not in the index."""
         if self.ineligible and self.ineligible.pop(job.key, None) is not None:
+            job.avoiding = job.outlasts = ()
             return True
         key = _key(job)
         group = self.groups.get(key)
         if group is None or not group.leave(job):
             return False
+        if job.avoiding or job.outlasts:
+            job.avoiding = job.outlasts = ()
         self.mark(group)
         if not group.members:
             del self.groups[key]
@@ -258,12 +300,14 @@ class Pending:
         """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes."""
         while self._delayed and self._delayed[0][0] <= now:
             _, _, job = heapq.heappop(self._delayed)
-            if job.state is JobState.PENDING and (job.key in self.ineligible or job.avoiding != avoided(job, now)):
+            if job.state is not JobState.PENDING:
+                continue
+            if job.key in self.ineligible or (job.avoiding, job.outlasts) != self.kept_from(job, now):
                 self.remove(job)
                 self.add(job, now)
 
     def next_due(self) -> int | None:
-        """When the next back-off or avoidance ends."""
+        """When the next back-off or avoidance ends, or a job begins to outlast what it did not."""
         return self._delayed[0][0] if self._delayed else None
 
 
@@ -273,7 +317,7 @@ _PRIORITY = attrgetter("priority")
 def _key(job: JobRecord) -> tuple[object, ...]:
     """What the jobs of one group have in common."""
     user = "" if job.policy.users is None else job.user
-    return job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding, user
+    return job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding, job.outlasts, user
 
 
 group_key = attrgetter(

@@ -193,7 +193,9 @@ class JobRecord:
     avoids: dict[str, int] = field(default_factory=nothing)
     """Nodes that have refused to start it, and until when it is kept away from them (R36)."""
     avoiding: tuple[str, ...] = field(default=(), metadata=AID)
-    """Those of them that it is kept away from while it stands in line where it does, by name."""
+    """Nodes that it is kept away from while it stands in line where it does, by name: those, and those that it would outlast."""
+    outlasts: tuple[str, ...] = field(default=(), metadata=AID)
+    """Pools whose maintenance begins before it would end if it started now (R41), by name."""
     started_at: int = 0
     suspended_at: int = 0
     suspended_by: str = ""  # the cause for which it is suspended
@@ -310,7 +312,7 @@ def blank_job() -> JobRecord:
     job = JobRecord.__new__(JobRecord)
     job.state = JobState.PENDING
     job.leases = job.avoids = job.waits_for = NOTHING
-    job.endings = job.attempts = job.avoiding = ()
+    job.endings = job.attempts = job.avoiding = job.outlasts = ()
     job.attempt = job.retries_used = job.losses = job.preemptions = job.expired_nominations = 0
     job.pending_since = job.not_before = job.started_at = job.ended_at = job.min_runtime = 0
     job.suspended_at = job.resumed_at = job.paused = job.paused_saved = 0

@@ -11,6 +11,7 @@ from headrace.domain.model.devices import DeviceState
 
 if TYPE_CHECKING:
     from headrace.domain.model.jobs import LeaseState
+    from headrace.domain.model.maintenance import PoolMaintenance
     from headrace.domain.model.node_claims import NodeClaimsState
 
 
@@ -75,6 +76,8 @@ class NodeState:
     """Whether any of its devices is in a group of NVLink (R40)."""
     levels: Ranks = UNPROVED
     """How well it has proved to isolate jobs, by what they take of a GPU."""
+    maintenance: PoolMaintenance | None = field(default=None, metadata=AID)
+    """The window of its pool, while it is under way (R41)."""
     by_name: dict[str, DeviceState] = field(default_factory=dict, metadata=AID)
 
     @property
@@ -85,7 +88,9 @@ class NodeState:
     @property
     def grantable(self) -> bool:
         """Whether anything may be granted on it now; on probation it is given one job, and no other before that runs (R36)."""
-        return self.status == "ready" and not self.cordoned and (self.probation is None or not self.probation.job)
+        if self.status != "ready" or self.cordoned or self.maintenance is not None:
+            return False
+        return self.probation is None or not self.probation.job
 
     @property
     def cpu_open(self) -> int:

@@ -35,8 +35,10 @@ MANY = 1_000_000
 def find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:
     """A place for every replica, best first (R20), or None. Accounts and ceilings are not looked at here, but for what slices count.
 
-    Nodes that the job avoids (R36) are put out of the index meanwhile.
+    Nodes that the job avoids (R36) or would outlast (R41) are put out of the index meanwhile.
     """
+    if job.outlasts and pool.document.name in job.outlasts:
+        return None
     places = _find_beside(state, job, pool) if job.avoiding else _find_places(state, job, pool)
     return None if places is None or (job.request.shape.mig and not _sums_hold(pool, places)) else places
 
@@ -195,8 +197,10 @@ def _pick_slice_formerly(
 
 
 def may_hold(pool: PoolState, node: NodeState, job: JobRecord) -> bool:
-    """Whether a replica of the job may go to the node at all: it is in service, suits the job, and is not avoided (R36)."""
-    return node.grantable and suits(pool, node, job) and node.name not in job.avoiding
+    """Whether a replica of the job may go to the node at all: it is in service, suits the job, and is not avoided (R36, R41)."""
+    if node.name in job.avoiding or pool.document.name in job.outlasts:
+        return False
+    return node.grantable and suits(pool, node, job)
 
 
 def suits(pool: PoolState, node: NodeState, job: JobRecord) -> bool:

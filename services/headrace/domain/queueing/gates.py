@@ -33,7 +33,7 @@ OPEN = PolicyGate(shut=False, stops=False, spent=())
 
 def may_start(state: State, job: JobRecord | JobGroup, pool: str) -> bool:
     """Whether the job, or the jobs of the group, may be granted anything in the pool."""
-    return gated(job) is None and not is_closed(state, job, pool) and not job.locked
+    return gated(job) is None and not is_closed(state, job, pool) and not job.locked and pool not in job.outlasts
 
 
 def gated(job: JobRecord | JobGroup) -> WaitReason | None:

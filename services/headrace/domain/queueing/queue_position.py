@@ -66,7 +66,8 @@ class GroupRanks:
     def of(self, group: JobGroup) -> GroupRank | None:
         """What the group stands at; None if something other than room keeps it from being granted anything here."""
         queue = self._queue(group.policy, group.profile)
-        if not queue.reaches or group.barred_from == self._pool.document.name or gated(group) is not None:
+        name = self._pool.document.name
+        if not queue.reaches or name == group.barred_from or name in group.outlasts or gated(group) is not None:
             return None
         rank = self._rank(queue, group)
         if rank[0] and not (queue.borrows if group.preemptible else self._may_hold(queue, group)):

@@ -18,7 +18,7 @@ from headrace.domain.queueing.queue_position import GroupRanks
 from headrace.domain.queueing.ranking import Rank, deal, is_fair, rank_of_job
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from headrace.domain.indexes.pending import JobGroup, Place
     from headrace.domain.model.jobs import ArrayState, PolicyState
@@ -106,6 +106,18 @@ class QueueProjection:
         for number, group in enumerate(self._groups):
             self._by_policy.setdefault(group.policy, []).append(number)
             self._spoil(number)
+
+    def open_all(self) -> Callable[[], None]:
+        """Let all groups into all pools, whatever they would outlast now (R41); returns the inverse."""
+        before = [(group, group.outlasts) for group in self._groups]
+        for group in self._groups:
+            group.outlasts = ()
+
+        def shut() -> None:
+            for group, pools in before:
+                group.outlasts = pools
+
+        return shut
 
     def join(self, job: JobRecord) -> None:
         """The one who asks stands in line from now on, if it does not yet."""

@@ -30,6 +30,7 @@ from headrace.domain.model import (
     instances,
     job_states,
     jobs,
+    maintenance,
     node_claims,
     policy_gate,
     preemption_state,
@@ -63,6 +64,7 @@ MODULES = (
     pools,
     job_states,
     jobs,
+    maintenance,
     state,
     preemption_state,
     time_rules,
@@ -261,12 +263,13 @@ def rebuild(made: state.State) -> None:
         pool.index.weigh(pool.mix.stated, amended=made.terms.amended)
     for node in made.nodes.values():
         pool_of_node = made.pool_of(node)
+        node.maintenance = made.maintenance.under_way(node.pool)
         if pool_of_node is not None:
             pool_of_node.index.put(node)
             capacity.tally(made, node, 1)
     for policy in (*made.policies.values(), *made.deleted_policies.values()):
         capacity.recount_users(made, policy)
-    made.pending = Pending()
+    made.pending = Pending(made.maintenance)
     whole = (array.job for array in made.arrays.values() if array.front is array.job)
     made.pending.refill((*made.jobs.values(), *whole) if made.arrays else made.jobs.values(), made.now)
     for policy in (*made.policies.values(), *made.deleted_policies.values()):

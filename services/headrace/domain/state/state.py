@@ -17,6 +17,7 @@ from headrace.domain.indexes.pending import Pending
 from headrace.domain.indexes.running_index import note_running
 from headrace.domain.model.deadlines import Deadlines
 from headrace.domain.model.derived import AID
+from headrace.domain.model.maintenance import Maintenance
 from headrace.domain.model.requests import Request
 from headrace.domain.model.time_rules import TimeRules
 from headrace.domain.model.tokens import Tokens
@@ -118,6 +119,8 @@ class State:
     set_aside: dict[str, NodeState] = field(default_factory=dict)
     """Nodes that were set aside by their refusals, and have not started a job since (R36)."""
     draining: dict[str, NodeState] = field(default_factory=dict)
+    """Nodes that are drained, or in maintenance."""
+    maintenance: Maintenance = field(default_factory=Maintenance)
     preemptions: dict[str, Preemption] = field(default_factory=dict)
     barred: dict[str, list[JobRecord]] = field(default_factory=dict)
     """Preemptor's key to its victims, until it has started or is out (R27)."""
@@ -135,6 +138,10 @@ class State:
     """(tenant, job id) to the job's key (`known_ids`); built at the first query."""
     running: dict[PolicyState, RunningIndex] | None = field(default=None, metadata=AID)
     """Of each policy with jobs that might yield (R24): those jobs; built at the first query (`jobs_that_may_yield`)."""
+
+    def __post_init__(self) -> None:
+        """Pending jobs stand in line by what they would outlast (R41)."""
+        self.pending.maintenance = self.maintenance
 
     def pass_time(self, now: int) -> None:
         """Make true what follows from time alone: pending jobs whose back-off is over by `now` join the line.

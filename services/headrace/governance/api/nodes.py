@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts.api import nodes_pb2 as pb
+from headrace.contracts.messages.explanation import MaintenanceView
 from headrace.contracts.messages.queries import NodeRequest
 from headrace.contracts.messages.tokens import ApproveNodeRequest, NodeClaims
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.governance.api import filters, names, paging
 from headrace.governance.api.apply import plan_message
-from headrace.governance.api.errors import not_found
+from headrace.governance.api.errors import invalid, not_found
 from headrace.governance.api.filter_fields import field_lookup
-from headrace.governance.api.messages import moment
+from headrace.governance.api.messages import microseconds, moment
 from headrace.governance.approvals import approving
 from headrace.governance.nodes import confirming_empty, cordoning, draining, removing_node
 from headrace.views.tenant_views import node_view
@@ -78,6 +79,17 @@ def message_of(state: State, name: str, last_seen: Mapping[str, int], tenant: st
         isolation=view.isolation,
         unfit=view.unfit,
         unapproved=view.unapproved,
+        maintenance=_maintenance(view.maintenance) if view.maintenance is not None else None,
+    )
+
+
+def _maintenance(view: MaintenanceView) -> pb.NodeMaintenance:
+    return pb.NodeMaintenance(
+        kind=view.kind,
+        begin_time=moment(view.begins),
+        end_time=moment(view.ends),
+        reason=view.reason,
+        scheduled_by=view.by,
     )
 
 
@@ -90,7 +102,14 @@ async def uncordon_node(request: Any, call: CallContext) -> Any:
 
 
 async def drain_node(request: Any, call: CallContext) -> Any:
-    return await _operate(request, call, draining)
+    """Drain a node now, or at a time to come."""
+    begins = microseconds(request.begin_time, "begin_time") if request.HasField("begin_time") else 0
+    if request.HasField("begin_time") and begins <= 0:
+        raise invalid("begin_time", "name a time to come, such as 2026-11-21T08:00:00Z")
+    (name,) = names.parts_of(request.name, "nodes/*")
+    operation = draining(NodeRequest(node=name, reason=request.reason, begins=begins), call.caller.author)
+    answer = await call.decided(operation, validate_only=request.validate_only)
+    return plan_message(answer, call.backend.state.sequence)
 
 
 async def confirm_node_empty(request: Any, call: CallContext) -> Any:
@@ -122,6 +141,8 @@ def claims_of(message: Any) -> NodeClaims:
 
 
 async def _operate(request: Any, call: CallContext, make: Callable[[NodeRequest, str], Operation]) -> Any:
+    if request.HasField("begin_time"):
+        raise invalid("begin_time", "only a drain may be scheduled; leave it out")
     (name,) = names.parts_of(request.name, "nodes/*")
     operation = make(NodeRequest(node=name, reason=request.reason), call.caller.author)
     answer = await call.decided(operation, validate_only=request.validate_only)

@@ -94,7 +94,7 @@ def _newer_parts(document: object) -> Iterator[tuple[str | int, ...]]:
     """Parts of a document that releases below level 3 cannot read."""
     if isinstance(document, Pool):
         yield from ((f"burst.{key}",) for key in (_newer_keys(document.burst) if document.burst is not None else ()))
-        yield from (("topology",),) if document.topology else ()
+        yield from ((key,) for key in ("topology", "maintenance") if getattr(document, key))
     elif isinstance(document, Tenant):
         yield from (("shares", index, "cap") for index, share in enumerate(document.shares) if share.cap)
     elif isinstance(document, Profile):

@@ -138,6 +138,21 @@ def test_a_drain_tells_how_many_are_left_until_all_are_gone(headrace, monkeypatc
     assert ran.calls[0] == ("node_order", ("drain", NodeRequest(node="gpu01", reason="fan")), {})
 
 
+def test_a_drain_is_scheduled_at_a_time_or_so_far_ahead(headrace, monkeypatch):
+    monkeypatch.setattr("time.time_ns", lambda: 1_000_000_000)
+    answer = ApplyAnswer(changes=(), applied=True)
+    for text, begins, shown in (
+        ("2026-12-01T22:00+01:00", 1_796_158_800_000_000, "2026-12-01T21:00:00.000Z"),
+        ("2h", 7_201_000_000, "1970-01-01T02:00:01.000Z"),
+    ):
+        ran = headrace(["node", "drain", "gpu01", "--at", text], node_order=answer)
+        assert ran[:3] == (0, f"gpu01 will be drained at {shown}\n", "")
+        assert ran.calls == [("node_order", ("drain", NodeRequest(node="gpu01", begins=begins)), {})]
+    assert json.loads(headrace("node drain gpu01 --at 2h --json", node_order=answer).out)["applied"]
+    error = "invalid time 'soon': use a time such as 2026-12-01T22:00+01:00, or how far ahead, such as 8h"
+    assert error in headrace("node drain gpu01 --at soon", node_order=answer).err
+
+
 def test_a_drain_need_not_be_waited_for(headrace):
     answer = ApplyAnswer(changes=(), applied=True, running=2)
     assert headrace("node drain gpu01 --no-wait", node_order=answer)[:3] == (0, "gpu01 is draining: 2 jobs have to stop\n", "")

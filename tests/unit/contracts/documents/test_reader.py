@@ -291,6 +291,34 @@ polices: []
             "pools[0].burst.image: provider ec2 needs an image, such as ami-0abc, or a template that has one",
         ),
         (
+            "pools: [{name: a, selector: {site: a}, maintenance: [{begins: 2026-01-01T00:00:00Z}]}]",
+            "pools[0].maintenance[0]: write begins and ends for one time, or days, from and to for every week",
+        ),
+        (
+            "pools: [{name: a, selector: {site: a}, maintenance: [{begins: 2026-01-01, ends: 2026-01-02, days: [mon]}]}]",
+            "pools[0].maintenance[0]: write begins and ends for one time, or days, from and to for every week",
+        ),
+        (
+            "pools: [{name: a, selector: {site: a}, maintenance: [{begins: 2026-01-02T00:00:00Z, ends: 2026-01-01T00:00:00Z}]}]",
+            "pools[0].maintenance[0].ends: it ends before it begins; write a time after 2026-01-02T00:00:00.000Z",
+        ),
+        (
+            'pools: [{name: a, selector: {site: a}, maintenance: [{days: [mon], from: "08:00", to: "08:00"}]}]',
+            'pools[0].maintenance[0].to: the window has no length; the whole day is from "00:00" to "24:00"',
+        ),
+        (
+            "pools: [{name: a, selector: {}, maintenance: [{days: [mon, tue, wed, thu, fri, sat, sun], from: '00:00', to: '24:00'}]}]",
+            "pools[0].maintenance[0].days: the nodes would never take a job; leave a day out, or drain them",
+        ),
+        (
+            'pools: [{name: a, selector: {site: a}, maintenance: [{days: [mon], from: "08:00", to: "09:00", notice: 0s}]}]',
+            "pools[0].maintenance[0].notice: write how long before the window jobs have to end in time, such as 12h, or leave it out",
+        ),
+        (
+            "pools: [{name: a, selector: {site: a}, maintenance: [{begins: soon, ends: 2026-01-01T00:00:00Z}]}]",
+            "pools[0].maintenance[0].begins: invalid time 'soon': use 2026-11-21T08:00:00Z",
+        ),
+        (
             'policies: [{name: p, profiles: [], windows: [{days: [mon], from: "08:00", to: "08:00"}]}]',
             'policies[0].windows[0].to: the window never opens; the whole day is from "00:00" to "24:00"',
         ),

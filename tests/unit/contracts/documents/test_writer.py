@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts.documents import model as d
-from headrace.contracts.documents.reader import DAYS, read_documents
+from headrace.contracts.documents.reader import read_documents
 from headrace.contracts.documents.tree import tree_of
+from headrace.contracts.documents.windows import DAYS
 from headrace.contracts.documents.writer import write_document, write_documents
 from headrace.contracts.documents.yaml_text import read_tree, write_yaml
-from headrace.contracts.values.durations import SPAN_MAX
+from headrace.contracts.values.durations import DAY, SECOND, SPAN_MAX
 
 NAMES = st.from_regex(r"[a-z0-9-]{1,8}", fullmatch=True)
 LINES = st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"]), max_size=20)
@@ -65,6 +66,18 @@ def profiles(draw):
     )
 
 
+TIMES = st.integers(0, 4_000_000_000).map(lambda seconds: seconds * SECOND)
+NOTICES = {"notice": st.none() | st.integers(1, DAY), "reason": st.sampled_from(["", "new switches"])}
+MAINTENANCE = st.builds(
+    lambda begins, **more: d.MaintenanceWindow(begins=begins, ends=begins + DAY, **more), TIMES, **NOTICES
+) | st.builds(
+    d.MaintenanceWindow,
+    days=st.lists(st.sampled_from(DAYS), min_size=1, max_size=6, unique=True).map(tuple),
+    opens=st.integers(0, 719),
+    closes=st.integers(720, 1440),
+    timezone=st.sampled_from(["UTC", "Europe/Berlin"]),
+    **NOTICES,
+)
 OWNERS = NAMES.map(lambda name: d.Owner(tenant=name)) | NAMES.map(lambda name: d.Owner(policy=f"acme/{name}"))
 OFFERS = st.builds(
     d.Offer,
@@ -119,6 +132,7 @@ POOLS = st.builds(
     access=st.builds(d.Access, allow=names(), deny=names()),
     dedicated_to=st.none() | OWNERS,
     dedicated=listed(st.builds(d.Dedication, selector=LABELS, to=OWNERS)),
+    maintenance=listed(MAINTENANCE),
     price=st.dictionaries(KEYS, st.sampled_from(["2.50", "0", "4"]), max_size=2),
     burst=st.none() | BURSTS,
 )

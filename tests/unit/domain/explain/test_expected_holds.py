@@ -8,7 +8,9 @@ from headrace.domain.backfill.backfill_placement import Occupant
 from headrace.domain.backfill.candidate_nodes import UNKNOWN
 from headrace.domain.explain import expected_holds as module
 from headrace.domain.explain.expected_holds import ExpectedHolds, Occupancy
+from headrace.domain.explain.expected_maintenance import ExpectedMaintenance
 from headrace.domain.queueing.queue_projection import QueueProjection
+from headrace.domain.state.trial import Trial
 from tests.unit.domain.site import START, Site, place, pool
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -29,7 +31,8 @@ def crowded() -> tuple[Site, dict[str, object]]:
 def expected(site: Site, job) -> tuple[ExpectedHolds, QueueProjection, dict]:
     line = QueueProjection(site.state, job, site.state.pools)
     requests = {"hall": [(request, 0) for request in line.requests]}
-    return ExpectedHolds(site.state, site.state.pools, line, Occupancy()), line, requests
+    maintenance = ExpectedMaintenance(site.state, Trial(site.state), site.state.pools)
+    return ExpectedHolds(site.state, site.state.pools, line, Occupancy(), maintenance), line, requests
 
 
 def names(holds: ExpectedHolds) -> list[str]:

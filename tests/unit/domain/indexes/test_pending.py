@@ -25,7 +25,13 @@ def member(key: str, priority: int, admitted_at: int, order: tuple[int, int]) ->
 def empty_group() -> JobGroup:
     return JobGroup(
         SimpleNamespace(
-            policy=SimpleNamespace(users=None), profile="one", request=None, preemptible=True, beyond=False, barred_from=""
+            policy=SimpleNamespace(users=None),
+            profile="one",
+            request=None,
+            preemptible=True,
+            beyond=False,
+            barred_from="",
+            outlasts=(),
         )
     )
 
