@@ -54,12 +54,12 @@ class DemandMix:
     def count(self, request: Request, times: int = 1) -> None:
         """Jobs have been admitted that may come here, as many as `times`.
 
-        Its isolation is not part of it, because that does not change what it takes.
+        Its isolation, and whether it needs nodes that stay, are not part of it, because they do not change what it takes.
         """
         replicas = min(request.replicas, REPLICAS_COUNTED) * times
         shape = request.shape
-        if shape.isolation or shape.contained:
-            shape = shape._replace(isolation=0, contained=False)
+        if shape.isolation or shape.contained or shape.steady:
+            shape = shape._replace(isolation=0, contained=False, steady=False)
         self.counts[shape] = self.counts.get(shape, 0) + replicas
         self.asked += replicas
         self.counted += replicas

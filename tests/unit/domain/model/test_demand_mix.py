@@ -126,3 +126,15 @@ def test_slices_are_part_of_it():
     )
     mix.learn(mix.usual())
     assert dict(mix.stated) == mix.counts
+
+
+def test_requests_that_need_nodes_that_stay_count_as_the_others_and_the_stated_mix_holds():
+    mix, plain = DemandMix(), request(1)
+    firm = make_request({GPU: GPU_UNITS, CPU: 0}, 1, None, steady=True)
+    for one in (plain, firm) * 5_000:
+        mix.count(one)
+    mix.learn(mix.usual())
+    for _ in range(FIRST):
+        mix.count(firm)
+    assert firm.shape != plain.shape
+    assert (mix.counts, is_due(mix)) == ({plain.shape: 10_000 + FIRST}, False)
