@@ -100,6 +100,17 @@ def test_a_full_hall_orders_a_node_which_runs_the_job_and_leaves(place: Machine)
         True
     ] * 4
 
+    def costs() -> dict[str, Any]:
+        return json.loads(place.done("statement", "--instances", "--json"))
+
+    def lines() -> dict[str, dict[str, str]]:
+        return {line["what"]: line for line in costs()["lines"] if line["instance"] == mine["instance"]}
+
+    place.until(lambda: set(lines()) == {"booting", "used", "idle"})
+    assert (lines()["used"]["tenant"], lines()["used"]["offer"], lines()["idle"]["tenant"]) == ("default", "plenty", "")
+    assert float(costs()["overhead"]) < float(costs()["total"])
+    assert f",{mine['instance']},Instance," in place.done("statement", "--instances", "--focus")
+
     assert place.done("burst", "plan", "cloud", "--nodes", "3").splitlines()[0].startswith("2 instances by offer")
     gone = place.run("burst", "end", mine["instance"])
     assert (gone.returncode, "lives" in gone.stderr) == (1, True)

@@ -178,12 +178,12 @@ class Questions:
 
         return utilization.utilization(await self.called.get("/v1/utilization", {}))
 
-    async def statement(self, request: StatementRequest) -> tuple[str, bool]:
-        """The text of the tenant's statement of a month, and whether it is final."""
+    async def statement(self, request: StatementRequest, *, of_instances: bool = False) -> tuple[str, bool]:
+        """The text of the tenant's statement of a month, and whether it is final; `of_instances`: what instances cost the provider."""
         query: dict[str, object] = {"month": request.month, "timezone": request.timezone, "form": request.form}
         text = ""
         while True:
-            answer = await self.called.get(f"{self._parent}/statement", query, LONG)
+            answer = await self.called.get("/v1/statement" if of_instances else f"{self._parent}/statement", query, LONG)
             text += answer.get("text", "")
             query["page_token"] = answer.get("next_page_token", "")
             if not query["page_token"]:

@@ -17,6 +17,7 @@ from headrace.accounting.books.books import MEMORY, Books
 from headrace.accounting.books.rows import NOWHERE, RowChanges
 from headrace.accounting.catch_up_rate import CatchUpRate
 from headrace.accounting.reports import history, invoice_query, preemptions, timeline, usage
+from headrace.accounting.reports.instance_statement import InstanceMonth
 from headrace.accounting.reports.statement_pieces import StatementPieces
 from headrace.accounting.sampling import Sampling
 from headrace.accounting.storage import store
@@ -183,7 +184,8 @@ class Accounting:
 
     def provider_handlers(self) -> dict[str, Handler]:
         """Handlers of queries about all tenants by name; only a provider's admin may send these (`bus.nats.permissions`)."""
-        return {**{what: partial(_of_all, handler) for what, handler in self._queries().items()}, "status": self.status}
+        of_all = {what: partial(_of_all, handler) for what, handler in self._queries().items()}
+        return {**of_all, "statement": self.statement_of_instances, "status": self.status}
 
     def _queries(self) -> dict[str, Handler]:
         """Queries about one tenant, or about all."""
@@ -235,6 +237,16 @@ class Accounting:
             return (await self._read(tenant, work)).naming(partial(name, self._fold.state, tenant))
 
         return await self._statements.piece(tenant, question, month, lambda: self._written.sequence)
+
+    async def statement_of_instances(self, _tenant: str, _user: str, payload: bytes) -> StatementAnswer:
+        """What the instances of all pools cost in a month (see `StatementRequest`)."""
+        question = decode(payload, StatementRequest)
+
+        async def month() -> InstanceMonth:
+            work = partial(invoice_query.read_instances, question=question, currency=self._currency)
+            return await self._read(ALL_TENANTS, work)
+
+        return await self._statements.piece(ALL_TENANTS, question, month, lambda: self._written.sequence)
 
     async def _read(self, tenant: str, work: Callable[[Connection], Awaitable[T]]) -> T:
         """An answer from the books, for a tenant that they or the documents know."""

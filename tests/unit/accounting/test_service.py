@@ -36,7 +36,7 @@ async def test_before_the_database_is_there_the_status_says_how_far_behind_the_b
     assert await accounting.status("acme", "alice", b"") == view
     queries = {"usage", "utilization", "audit", "timeline", "preemptions"}
     assert set(accounting.handlers()) == {*queries, "statement", "status"}
-    assert set(accounting.provider_handlers()) == {*queries, "status"}
+    assert set(accounting.provider_handlers()) == {*queries, "statement", "status"}
 
 
 async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_on(monkeypatch: pytest.MonkeyPatch) -> None:

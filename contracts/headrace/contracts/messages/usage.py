@@ -74,6 +74,8 @@ class UsageAnswer(Value, frozen=True, kw_only=True):
 class StatementRequest(Value, frozen=True, kw_only=True):
     """To *accounting* `statement`: the invoice of the asker's tenant for `month` (`2026-11`, of clocks in `timezone`).
 
+    To *provider* `statement`: what instances of pools cost the provider in that month (R38).
+
     `form`: `json`, `csv`, or `focus` (FOCUS 1.2 as CSV). A long text comes in pieces: `digest` and `offset` ask for the rest of one.
     """
 

@@ -93,14 +93,14 @@ def row(heading: InvoiceHeading, charge: Charge) -> FocusRow:
         BillingAccountId=account.tenant,
         BillingAccountName=account.tenant,
         BillingCurrency=heading.currency,
-        BillingPeriodEnd=_moment(heading.until),
-        BillingPeriodStart=_moment(heading.since),
+        BillingPeriodEnd=moment(heading.until),
+        BillingPeriodStart=moment(heading.since),
         ChargeCategory="Usage",
         ChargeClass=NULL,
         ChargeDescription=f"{unit} {charge.kind} of {account.policy}/{account.profile} in {account.pool}",
         ChargeFrequency="Usage-Based",
-        ChargePeriodEnd=_moment(charge.until),
-        ChargePeriodStart=_moment(charge.since),
+        ChargePeriodEnd=moment(charge.until),
+        ChargePeriodStart=moment(charge.since),
         CommitmentDiscountCategory="Usage" if commitment else NULL,
         CommitmentDiscountId=commitment,
         CommitmentDiscountName=commitment,
@@ -150,6 +150,6 @@ def _tags(charge: Charge) -> str:
     return msgspec.json.encode(tags).decode()
 
 
-def _moment(microseconds: int) -> str:
+def moment(microseconds: int) -> str:
     """A time to the second, as the specification requires; periods begin on a second."""
     return f"{format_time(microseconds)[:19]}Z"

@@ -12,6 +12,7 @@ from headrace.service.answering import Refused
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from headrace.accounting.reports.instance_statement import InstanceMonth
     from headrace.accounting.reports.invoice_query import Month
 
 STATEMENTS_KEPT = 4
@@ -34,7 +35,11 @@ class StatementPieces:
         self._kept: dict[tuple[str, str], PendingStatement] = {}
 
     async def piece(
-        self, tenant: str, question: StatementRequest, read: Callable[[], Awaitable[Month]], through: Callable[[], int]
+        self,
+        tenant: str,
+        question: StatementRequest,
+        read: Callable[[], Awaitable[Month | InstanceMonth]],
+        through: Callable[[], int],
     ) -> StatementAnswer:
         """The piece that is asked for. `read` reads the month from the books for the first one. Raises `Refused`."""
         if question.digest:

@@ -117,7 +117,7 @@ _FOLDS = (*_reads(LEDGER_STREAM), *_reads(SNAPSHOT_STREAM))
 """Subjects that folding needs: a snapshot to begin with, and the ledger."""
 
 _ASKED_BY_GOVERNANCE = (
-    *("accounting.usage", "accounting.statement", "accounting.audit", "provider.usage", "provider.audit"),
+    *("accounting.usage", "accounting.statement", "accounting.audit", "provider.usage", "provider.statement", "provider.audit"),
     *(f"{books}.{what}" for books in ("accounting", "provider") for what in ("utilization", "preemptions", "timeline")),
     "audit.verified",
     *("admission.judge", "callout.pause", "provisioner.check", "provisioner.end", "*.status"),

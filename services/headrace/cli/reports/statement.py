@@ -26,6 +26,7 @@ def add(nouns: Nouns) -> None:
         headrace statement --tenant acme --month 2026-11 --timezone Europe/Berlin --csv > acme-2026-11.csv
         headrace statement --tenant acme --month 2026-11 --json
         headrace statement --tenant acme --month 2026-11 --focus --output acme-2026-11-focus.csv
+        headrace statement --instances --month 2026-11     what instances of pools cost: booting, jobs of tenants, idle
 
         The cost of an account's day is rounded once, half to even, to six decimals; every total is a sum of such costs. Once a month is
         over, and everything that was held in it has ended, its statement is final: later requests return the same bytes.""",
@@ -40,6 +41,9 @@ def add(nouns: Nouns) -> None:
         "--focus", action="store_true", help="print CSV with the columns of FOCUS 1.2, a row for each day's charge"
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write it into this file")
+    parser.add_argument(
+        "--instances", action="store_true", help="for the provider: what instances of pools cost, not what tenants owe (R38)"
+    )
     add_login_options(parser)
 
 
@@ -54,9 +58,10 @@ async def statement(args: argparse.Namespace) -> int:
         raise Failed("--json: use one of --json, --csv and --focus")
     form = "focus" if args.focus else "csv" if args.csv else "json"
     async with client(args) as hr:
-        text, final = await hr.statement(StatementRequest(month=args.month, timezone=args.timezone, form=form))
+        request = StatementRequest(month=args.month, timezone=args.timezone, form=form)
+        text, final = await hr.statement(request, of_instances=args.instances)
     plain = args.csv or args.focus or args.json
-    shown = text if plain else _shown(json.loads(text))
+    shown = text if plain else (_shown_instances if args.instances else _shown)(json.loads(text))
     if args.output:
         write_out("--output", args.output, shown.encode())
     else:
@@ -91,6 +96,30 @@ def _shown(document: dict[str, Any]) -> str:
         )
     )
     return "\n\n".join([first, table(heads, rows) if rows else "Nothing was charged."]) + "\n"
+
+
+def _shown_instances(document: dict[str, Any]) -> str:
+    """Text for people: what each offer's instances cost, for what, and the total."""
+    currency = document["currency"]
+    heads = ("POOL", "OFFER", "MARKET", "INSTANCE", "WHAT", "TENANT", "HOURS", f"COST {currency}")
+    rows = [
+        (
+            *(line["pool"], line["offer"], line["market"], line["instance"], line["what"], line["tenant"]),
+            *(_cents(line["hours"], 4), _cents(line["cost"], 2)),
+        )
+        for line in document["lines"]
+    ]
+    first = pairs(
+        (
+            ("month", f"{document['month']} ({document['timezone']})"),
+            ("state", "final" if document["final"] else f"so far, to {document['reaches']}"),
+            *((f"offer {offer}", f"{cost} {currency}") for offer, cost in document["by_offer"].items()),
+            *((what, f"{cost} {currency}") for what, cost in document["by_what"].items()),
+            ("overhead", f"{document['overhead']} {currency}: booting and idle"),
+            ("total", f"{document['total']} {currency}"),
+        )
+    )
+    return "\n\n".join([first, table(heads, rows) if rows else "No instance cost anything."]) + "\n"
 
 
 def _cents(text: str, digits: int) -> str:

@@ -84,8 +84,8 @@ def _lines_in(last: str) -> int:
 
 
 async def get_statement(request: Any, call: CallContext) -> pb.Statement:
-    """A piece of the statement of a tenant's month."""
-    (tenant,) = names.parts_of(request.parent, "tenants/*", "parent")
+    """A piece of the statement of a tenant's month, or of what instances cost the provider."""
+    tenant = tenant_asked(request, call)
     asked = StatementRequest(month=request.month, timezone=request.timezone or "UTC", form=request.form or "json")
     page = paging.page_of(0, request.page_token, call.method, tenant, encode(asked).decode())
     digest, _, offset = page.last.partition(" ")

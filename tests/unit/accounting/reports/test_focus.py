@@ -48,7 +48,7 @@ ALLOWED = {
     "CommitmentDiscountStatus": {"", "Used", "Unused"},
     "PricingCategory": {"", "Standard", "Dynamic", "Committed", "Other"},
     "ServiceCategory": {"Compute", "AI and Machine Learning"},
-    "ServiceSubcategory": {"Other (Compute)"},
+    "ServiceSubcategory": {"Other (Compute)", "Virtual Machines"},
 }
 
 

@@ -37,7 +37,7 @@ DOCUMENT = {
 
 def test_people_get_a_table_and_the_total(headrace):
     ran = headrace("statement --tenant acme --month 2026-10", statement=(json.dumps(DOCUMENT), True))
-    assert ran.calls == [("statement", (StatementRequest(month="2026-10"),), {})]
+    assert ran.calls == [("statement", (StatementRequest(month="2026-10"),), {"of_instances": False})]
     assert ran.out.splitlines()[-2:] == [
         "GROUP  POLICY  PROFILE  USER   POOL  KIND       UNIT       QUANTITY    RATE  COST EUR",
         "rnd    rnd     half     alice  hq    on demand  GPU-Hours    1.3333  2.5000      3.33",
@@ -50,7 +50,7 @@ def test_people_get_a_table_and_the_total(headrace):
 def test_programs_get_the_bytes_of_the_books(headrace, flag, form):
     ran = headrace(f"statement --month 2026-10 {flag}", statement=("ab\nc\n", True))
     assert ran.out == "ab\nc\n"
-    assert ran.calls == [("statement", (StatementRequest(month="2026-10", form=form),), {})]
+    assert ran.calls == [("statement", (StatementRequest(month="2026-10", form=form),), {"of_instances": False})]
 
 
 def test_without_a_month_it_is_this_one_and_an_invalid_zone_is_refused(headrace):
@@ -91,3 +91,32 @@ def test_a_full_disk_leaves_what_was_there_and_says_what_to_do(headrace, tmp_pat
 def test_a_statement_has_one_form(headrace, flag):
     ran = headrace(f"statement --json {flag}")
     assert (ran.code, ran.err) == (1, "headrace: --json: use one of --json, --csv and --focus\n")
+
+
+def test_what_instances_cost_is_shown_by_offer_and_by_what_it_was_for(headrace):
+    line = {"pool": "cloud", "offer": "spot", "market": "spot", "instance": "cloud-1", "what": "booting", "tenant": ""}
+    document = {
+        "month": "2026-10",
+        "timezone": "UTC",
+        "final": True,
+        "currency": "EUR",
+        "overhead": "0.200000",
+        "total": "1.500000",
+        "lines": [line | {"hours": "0.100000", "cost": "0.200000"}],
+        "by_offer": {"cloud/spot": "1.500000"},
+        "by_what": {"booting": "0.200000", "used": "1.300000"},
+    }
+    ran = headrace("statement --instances --month 2026-10", statement=(json.dumps(document), True))
+    assert ran.calls == [("statement", (StatementRequest(month="2026-10"),), {"of_instances": True})]
+    assert ran.out.splitlines() == [
+        "month             2026-10 (UTC)",
+        "state             final",
+        "offer cloud/spot  1.500000 EUR",
+        "booting           0.200000 EUR",
+        "used              1.300000 EUR",
+        "overhead          0.200000 EUR: booting and idle",
+        "total             1.500000 EUR",
+        "",
+        "POOL   OFFER  MARKET  INSTANCE  WHAT      HOURS  COST EUR",
+        "cloud  spot   spot    cloud-1   booting  0.1000      0.20",
+    ]

@@ -192,3 +192,18 @@ SELECT EXISTS (
     SELECT FROM headrace.attempts JOIN headrace.jobs USING (job)
     WHERE attempts.cause IS NULL AND attempts.granted_at < $2 AND jobs.tenant = $1
 )
+
+-- name: instances
+SELECT instance, instances.pool, provider, provider_id, offer, market, price, created_at, joined_at,
+       coalesce(ended_at, $3), coalesce(nodes.gpus, 0)
+FROM headrace.instances LEFT JOIN headrace.nodes ON nodes.node = instance
+WHERE created_at IS NOT NULL AND created_at < $2 AND coalesce(ended_at, $3) > $1
+
+-- name: held_on_instances
+SELECT leases.node, leases.tenant, leases.granted_at, coalesce(leases.ended_at, $3),
+       coalesce((leases.amounts ->> 'gpu')::bigint, 0)
+FROM headrace.leases JOIN headrace.instances ON instance = leases.node
+WHERE leases.granted_at < $2 AND coalesce(leases.ended_at, $3) > $1
+
+-- name: instances_last
+SELECT EXISTS (SELECT FROM headrace.instances WHERE created_at < $1 AND ended_at IS NULL)
