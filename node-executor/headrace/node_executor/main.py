@@ -53,7 +53,7 @@ from headrace.node_executor.runtimes.either import Either
 from headrace.node_executor.runtimes.keeper_client import Spawner
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.self_check import SelfCheck
-from headrace.node_executor.self_end import Limits, Notice, keep_to_limits, notice_in
+from headrace.node_executor.self_end import Limits, Notice, age_of, keep_to_limits, notice_in
 from headrace.node_executor.system import c_programs, native
 from headrace.node_executor.system.account_numbers import AccountNumbers
 from headrace.node_executor.system.accounts import OWN, Accounts, chosen
@@ -158,6 +158,7 @@ async def _serve(
     settings: Settings, dependencies: ExecutorDependencies, monitors: DeviceMonitors, stop: Stop, health: Health
 ) -> None:
     worker, limits = dependencies.enclosing, settings.limits_of_instance
+    age = age_of(settings.data) if limits.max_life else 0.0
     await worker.prove()
     link = Link(settings.name, settings.address, LinkTimings(settings.heartbeat, settings.ask_every), clock)
     journal = dependencies.journal
@@ -193,7 +194,7 @@ async def _serve(
         asyncio.ensure_future(keep_reconciling(dependencies)),
         asyncio.ensure_future(_keep_pruning(executor, RetentionPolicy(settings.keep, settings.keep_logs))),
         asyncio.ensure_future(_keep_clean(journal)),
-        asyncio.ensure_future(keep_to_limits(limits, settings.name, link, ledger, executor, stop, notice_reader(limits))),
+        asyncio.ensure_future(keep_to_limits(limits, settings.name, link, ledger, executor, stop, notice_reader(limits), age)),
     ]
     stopping = asyncio.ensure_future(_wait(stop.wanted))
     try:

@@ -6,6 +6,7 @@ It ends if it has not joined in time, if it has heard nothing of the installatio
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -14,6 +15,7 @@ import structlog
 
 from headrace.contracts.facts import InstanceInterruptedV1
 from headrace.contracts.facts.levels import PROVISIONING
+from headrace.contracts.values.durations import SECOND
 from headrace.node_executor.system.clock import clock
 
 if TYPE_CHECKING:
@@ -39,12 +41,12 @@ class Limits(NamedTuple):
 
 
 class SelfEnd:
-    """The limits of one instance that began at `began`, in seconds of a monotonic clock."""
+    """The limits of one instance whose executor starts at `now`, in seconds of a monotonic clock, and that is `age` seconds old."""
 
-    def __init__(self, limits: Limits, began: float) -> None:
+    def __init__(self, limits: Limits, now: float, age: float = 0.0) -> None:
         self._limits = limits
-        self._began = began
-        self._needed_at = began
+        self._began = now - age
+        self._started = self._needed_at = now
 
     def due(self, now: float, *, answered: bool, connected: bool, running: int) -> str:
         """Why the instance has to end now; empty if it may go on. `answered`: it has ever been told what should run on it."""
@@ -54,7 +56,7 @@ class SelfEnd:
         if limits.max_life and now - self._began >= limits.max_life:
             return f"it has reached its greatest age of {limits.max_life:g} s"
         if not answered:
-            late = limits.join_within and now - self._began >= limits.join_within
+            late = limits.join_within and now - self._started >= limits.join_within
             return f"it has not joined within {limits.join_within:g} s" if late else ""
         if limits.orphan_after and now - self._needed_at >= limits.orphan_after:
             return f"it has heard nothing of the installation and run no job for {limits.orphan_after:g} s"
@@ -77,6 +79,23 @@ def notice_in(path: str) -> Notice | None:
         return None
 
 
+BEGAN = "began"
+"""File in the data directory: when an executor first ran there, in microseconds since 1970."""
+
+
+def age_of(data: str) -> float:
+    """Seconds since an executor first ran with this data directory, so that one that is started again does not begin anew."""
+    path = os.path.join(data, BEGAN)
+    try:
+        if not os.path.exists(path):
+            with open(path, "w", encoding="ascii") as file:
+                file.write(str(clock()))
+        with open(path, encoding="ascii") as file:
+            return max(0.0, (clock() - int(file.read())) / SECOND)
+    except (OSError, ValueError):
+        return 0.0
+
+
 class Stopping(Protocol):
     """Where an end is asked for."""
 
@@ -92,12 +111,13 @@ async def keep_to_limits(
     executor: Executor,
     stop: Stopping,
     read_notice: Callable[[], Notice | None] | None = None,
+    age: float = 0.0,
 ) -> None:
     """End by itself when a limit is reached, and tell of a notice by the provider, until cancelled.
 
-    `read_notice`: reads the notice; None if the provider gives none.
+    `read_notice`: reads the notice; None if the provider gives none. `age`: of the instance, in seconds (`age_of`).
     """
-    ends, reported, ended, looked_at = SelfEnd(limits, time.monotonic()), False, False, 0.0
+    ends, reported, ended, looked_at = SelfEnd(limits, time.monotonic(), age), False, False, 0.0
     while True:
         state = {"answered": link.was_answered, "connected": link.is_connected}
         why = ends.due(time.monotonic(), **state, running=executor.running)

@@ -23,12 +23,10 @@ from headrace.domain.placement.offers import (
     closed_for,
     estimate,
     is_over_cap,
-    is_over_share,
     is_provided,
     living,
     open_offers,
     price_of,
-    share_reached_at,
 )
 from headrace.domain.placement.pool_growth import CLOSED_FIRST, DOUBLINGS_MAX, open_growth
 
@@ -181,17 +179,11 @@ def _why_release(state: State, one: Instance, pool: PoolState | None, burst: Bur
         return "lost" if now >= node.status_at + 2 * burst.boot else ""
     if _differs(node, burst):
         return "mismatch"
-    if node.leases and all(is_over_share(state, tenant, one.pool, now) for tenant in _tenants_on(node)):
-        return "cap"
     if burst.max_life and now >= one.joined_at + burst.max_life:
         return "max_life"
     if not _is_idle(node) or now < max(one.emptied_at + burst.idle, one.created_at + burst.min_life):
         return ""
     return "idle" if one.used else "unused"
-
-
-def _tenants_on(node: NodeState) -> set[str]:
-    return {lease.job.policy.document.tenant for lease in node.leases.values()}
 
 
 def _is_idle(node: NodeState) -> bool:
@@ -285,7 +277,3 @@ def _moments(state: State, now: int) -> Iterator[int]:
             yield period_of("month", None, now)[1]
             if (reached := cap_reached_at(state, pool, now)) is not None:
                 yield reached
-        if burst is not None:
-            for tenant in {tenant for node in pool.nodes.values() for tenant in _tenants_on(node)}:
-                if (reached := share_reached_at(state, tenant, pool.document.name, now)) is not None:
-                    yield reached

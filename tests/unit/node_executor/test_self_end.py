@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.node_executor.self_end import Limits, Notice, SelfEnd, notice_in
+from headrace.contracts.values.durations import SECOND
+from headrace.node_executor.self_end import Limits, Notice, SelfEnd, age_of, notice_in
 
 THERE = {"answered": True, "connected": True, "running": 0}
 LIMITS = Limits(join_within=60, orphan_after=1_800, max_life=86_400)
@@ -35,6 +36,21 @@ def test_at_its_greatest_age_it_ends_whatever_runs():
     ends = SelfEnd(LIMITS, 0)
     assert ends.due(86_399, answered=True, connected=True, running=3) == ""
     assert ends.due(86_400, answered=True, connected=True, running=3) == "it has reached its greatest age of 86400 s"
+
+
+def test_an_executor_that_is_started_again_is_as_old_as_its_instance_and_has_its_time_to_join(tmp_path, monkeypatch):
+    now = [10**15]
+    monkeypatch.setattr("headrace.node_executor.self_end.clock", lambda: now[0])
+    assert age_of(str(tmp_path)) == 0
+    now[0] += 86_000 * SECOND
+    age = age_of(str(tmp_path))
+    assert age == 86_000
+    ends = SelfEnd(LIMITS, 5, age)
+    assert [ends.due(moment, answered=False, connected=True, running=0) for moment in (5, 64)] == ["", ""]
+    assert ends.due(404, **THERE) == ""
+    assert ends.due(405, **THERE) == "it has reached its greatest age of 86400 s"
+    (tmp_path / "began").write_text("?")
+    assert age_of(str(tmp_path)) == 0
 
 
 def test_a_machine_without_limits_never_ends():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.durations import DAY, HOUR, MINUTE
 from headrace.provisioner.decide import MANY, PAUSE, Call
-from tests.unit.domain.site import PROFILES, place, policy
+from tests.unit.domain.site import place
 from tests.unit.provisioner.cloud import BOOT, IDLE, OFFERS, Cloud
 
 
@@ -236,18 +235,3 @@ def test_with_very_many_instances_it_looks_after_a_pause_instead_of_at_every_rec
     assert (site.decide(), site.provisioner.next_wakeup()) == ((), site.now + PAUSE)
     site.wait(PAUSE)
     assert len(site.decide()) > 0
-
-
-def test_a_node_whose_jobs_are_all_of_tenants_that_have_spent_their_cap_leaves():
-    site = Cloud(offers=CAPPED["offers"])
-    site.law(d.Tenant(name="default", shares=(d.Share(pool="cloud", cap="3"),)))
-    used, shared = site.joined(2)
-    for name, node in (("a", used), ("b", shared)):
-        site.grant(site.admit(name), place(node, 0), pool="cloud")
-    site.law(d.Tenant(name="other"), replace(policy(), tenant="other"), *(replace(one, tenant="other") for one in PROFILES))
-    site.grant(site.admit("c", tenant="other"), place(shared, 1), pool="cloud")
-    assert site.decide() == ()
-    due = site.provisioner.next_wakeup()
-    assert site.now < due <= site.now + HOUR
-    site.now = site.now + HOUR // 2 + 1
-    assert site.decide() == (released(used, "cap"),)

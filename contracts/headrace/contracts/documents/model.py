@@ -21,7 +21,7 @@ class Share(Document, frozen=True, kw_only=True):
     """A tenant's reservation and limit in one pool (R7). `reservation` None: the block is absent, and reservations are not tested here.
 
     `price`, `reserved_price`: the tenant's own rates there, if they differ from the pool's. `cap`: what the tenant's jobs may cost in a
-    calendar month on nodes that the pool creates (R38), in the installation's currency; empty: no cap.
+    calendar month on nodes that the pool creates, before none are created for it any more (R38); empty: no cap.
     """
 
     pool: str

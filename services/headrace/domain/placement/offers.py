@@ -9,7 +9,7 @@ from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.contracts.values.money import millionths
 from headrace.domain.model.calendar import period_of
-from headrace.domain.state.tenant_spending import cap_of, hourly_of, spent_by
+from headrace.domain.state.tenant_spending import cap_of, spent_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,18 +102,6 @@ def affordable_to(state: State, tenant: str, pool: PoolState, now: int, *, spot:
     offers = open_offers(state, pool, now, spot=spot)
     each = estimate(burst, price_of(state, name, offers[0])) if offers else 0
     return left // each if each else ANY_NUMBER if left else 0
-
-
-def is_over_share(state: State, tenant: str, pool: str, now: int) -> bool:
-    """Whether the tenant has spent its cap of the month in this pool."""
-    cap = cap_of(state, tenant, pool)
-    return bool(cap) and spent_by(state, tenant, pool, now) >= cap
-
-
-def share_reached_at(state: State, tenant: str, pool: str, now: int) -> int | None:
-    """When the tenant's jobs that run there will have spent the rest of its cap; None without one, or while they cost nothing."""
-    cap, hourly = cap_of(state, tenant, pool), hourly_of(state, tenant, pool)
-    return now + max(0, cap - spent_by(state, tenant, pool, now)) * HOUR // hourly + 1 if cap and hourly else None
 
 
 def spent(state: State, pool: PoolState, now: int) -> int:

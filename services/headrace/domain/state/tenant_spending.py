@@ -51,11 +51,6 @@ def spent_by(state: State, tenant: str, pool: str, now: int) -> int:
     return ended + sum(hourly_cost(state, one) * max(0, now - max(month, one.granted_at)) // HOUR for one in leases)
 
 
-def hourly_of(state: State, tenant: str, pool: str) -> int:
-    """What the tenant's jobs there cost an hour now, in millionths."""
-    return sum(hourly_cost(state, lease) for lease in _leases(state, tenant, pool))
-
-
 def hourly_cost(state: State, lease: LeaseState) -> int:
     """What an hour of a lease costs: its part of the price of the instance; 0 if its node was not created by a pool."""
     instance, node = state.instances.get(lease.node), state.nodes.get(lease.node)

@@ -15,7 +15,7 @@ from headrace.accounting.reports.instance_statement import COLUMNS, Held, Instan
 from headrace.accounting.reports.invoice import InvoiceHeading
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import DAY, HOUR, MINUTE
-from tests.unit.accounting.reports.test_focus import violations_of
+from tests.unit.accounting.reports.focus_columns import violations_of
 
 HEADING = InvoiceHeading("", "2026-11", "UTC", 0, 30 * DAY, "EUR", final=True, reaches=30 * DAY)
 STAY = Stay("cloud-1", "cloud", "ec2", "us-east-1/i-1", "spot-b", "spot", 6_000_000, DAY, DAY + HOUR, DAY + 5 * HOUR, 2)

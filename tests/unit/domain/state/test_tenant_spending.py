@@ -7,9 +7,9 @@ from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import DAY, HOUR, MINUTE
 from headrace.contracts.values.money import MILLION
 from headrace.domain.model.calendar import period_of
-from headrace.domain.placement.offers import affordable_to, is_over_share, share_reached_at
+from headrace.domain.placement.offers import affordable_to
 from headrace.domain.snapshots.snapshot import copy_of
-from headrace.domain.state.tenant_spending import cap_of, hourly_of, spent_by
+from headrace.domain.state.tenant_spending import cap_of, hourly_cost, spent_by
 from tests.unit.domain.site import place
 from tests.unit.provisioner.cloud import Cloud
 
@@ -36,23 +36,23 @@ def test_a_job_costs_its_part_of_the_instance_from_its_grant_on_to_its_end() -> 
     (node,) = site.joined()
     site.wait(HOUR)  # what is idle is not the tenant's
     half = running(site, "a", node)
-    assert (cap_of(site.state, *MINE), hourly_of(site.state, *MINE)) == (10 * MILLION, 3 * MILLION)
+    assert (cap_of(site.state, *MINE), hourly_cost(site.state, half.leases[0])) == (10 * MILLION, 3 * MILLION)
     site.wait(2 * HOUR)
     assert spent_by(site.state, *MINE, site.now) == 6 * MILLION
     site.leave(half)
     site.wait(HOUR)
-    assert (spent_by(site.state, *MINE, site.now), hourly_of(site.state, *MINE)) == (6 * MILLION, 0)
+    assert spent_by(site.state, *MINE, site.now) == 6 * MILLION
     assert spent_by(copy_of(site.state), *MINE, site.now) == 6 * MILLION
 
 
 def test_a_part_of_a_gpu_costs_that_part_and_nothing_is_spent_where_nodes_are_ones_own() -> None:
     site = capped()
     (node,) = site.joined()
-    running(site, "a", node, units=GPU_UNITS // 2)
+    part = running(site, "a", node, units=GPU_UNITS // 2)
     site.node("n1")
     other = site.admit("b")
     site.grant(other, place("n1", 0))
-    assert (hourly_of(site.state, *MINE), hourly_of(site.state, "default", "hall")) == (1_500_000, 0)
+    assert [hourly_cost(site.state, job.leases[0]) for job in (part, other)] == [1_500_000, 0]
 
 
 def test_each_month_begins_with_nothing_spent() -> None:
@@ -76,13 +76,3 @@ def test_a_cap_pays_for_nodes_to_the_end_of_their_estimate() -> None:
     site.wait(41 * MINUTE)
     assert affordable_to(site.state, "default", site.pool, site.now) == 0
     assert affordable_to(site.state, "other", site.pool, site.now) > 1_000
-
-
-def test_a_cap_is_reached_when_it_was_foreseen() -> None:
-    site = capped(cap="10")
-    (node,) = site.joined()
-    assert share_reached_at(site.state, *MINE, site.now) is None
-    running(site, "a", node)
-    reached = share_reached_at(site.state, *MINE, site.now)
-    assert reached is not None
-    assert [is_over_share(site.state, *MINE, moment) for moment in (reached - MINUTE, reached)] == [False, True]
