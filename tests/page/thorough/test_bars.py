@@ -199,7 +199,7 @@ def test_memory_stays_flat_while_events_come(opened, api, says) -> None:
     def turn() -> None:
         """A few hundred facts: jobs that wait behind the policy's limit, and their end."""
         jobs = api.submit("alice", "acme", *[["true"]] * JOBS_AT_ONCE)
-        api.done("alice", "POST", "/v1/tenants/acme/jobs:cancel", {"jobs": [job["name"].split("/")[-1] for job in jobs]})
+        api.done("alice", "POST", "/v1/tenants/acme/jobs:cancel", {"jobs": [job["name"] for job in jobs]})
 
     for _ in range(5):
         turn()
@@ -273,6 +273,6 @@ def stated(state: dict[str, Any]) -> dict[str, Any]:
     return {
         "used": sum((Fraction(key.get("used", "0")) for key in keys), Fraction(0)),
         "waiting": sum(job["state"] == "pending" for job in state.get("active", [])),
-        "running": sum(bool(job.get("leases")) for job in state.get("active", [])),
+        "running": sum(job["state"] in ("running", "preempting", "stopping") for job in state.get("active", [])),
         "by policy": dict(by_policy),
     }
