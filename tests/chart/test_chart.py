@@ -192,13 +192,16 @@ def test_the_loop_of_an_executor_starts_it_again_and_ends_with_its_pod(tmp_path)
         "containers"
     ]
     starts = tmp_path / "starts"
+    groups = tmp_path / "cgroup/cgroup.procs"
+    groups.parent.mkdir()
+    groups.touch()
     program = tmp_path / "headrace"
     program.write_text(
         f'#!/bin/sh\necho "$HEADRACE_NATS_PASSWORD $*" >> {starts}\n[ $(wc -l < {starts}) = 1 ] || exec sleep 60\n'
     )
     program.chmod(0o755)
     (tmp_path / "gpu01").write_text("the-token")
-    script = container["args"][0].replace("/etc/headrace/node", str(tmp_path))
+    script = container["args"][0].replace("/etc/headrace/node", str(tmp_path)).replace("/sys/fs/cgroup", str(groups.parent))
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "NODE": "gpu01"}
     loop = subprocess.Popen(["sh", "-c", script, *container["args"][1:]], env=environment)
     try:
@@ -207,8 +210,58 @@ def test_the_loop_of_an_executor_starts_it_again_and_ends_with_its_pod(tmp_path)
     finally:
         loop.terminate()
     assert loop.wait(10) in (0, 143)
+    assert groups.read_text() == "0\n"
     line = "the-token node run --name gpu01 --data=/var/lib/headrace-node --labels=site=hq"
     assert starts.read_text().splitlines() == [line] * 2
+
+
+def test_secrets_of_the_registry_tolerations_and_an_account_without_rights_hold_for_every_pod():
+    documents = rendered(**VARIANTS["everything"])
+    for name, pod in pods(documents).items():
+        assert pod["imagePullSecrets"] == [{"name": "registry"}], name
+        assert pod["serviceAccountName"] == ("headrace-bridge" if name == "headrace-bridge" else "headrace")
+        if name != "headrace-node":  # which has those of `nodes`
+            assert (pod["nodeSelector"], pod["tolerations"]) == ({"pool": "system"}, [{"key": "system", "operator": "Exists"}])
+    (binding,) = named(documents, "ClusterRoleBinding").values()
+    assert [subject["name"] for subject in binding["subjects"]] == ["headrace-bridge"]
+
+
+def test_a_standby_prefers_another_node_than_its_first_instance_unless_both_need_the_volume():
+    standbys = {name: one for name, one in named(rendered(), "Deployment").items() if name.endswith("-standby")}
+    apart = {
+        name: [
+            term["podAffinityTerm"]["labelSelector"]["matchLabels"]["headrace.dev/module"]
+            for term in one["spec"]["template"]["spec"]["affinity"]
+            .get("podAntiAffinity", {})
+            .get("preferredDuringSchedulingIgnoredDuringExecution", [])
+        ]
+        for name, one in standbys.items()
+    }
+    modules = ("allocator", "preemption", "provisioner")
+    assert apart == {f"headrace-{module}-standby": [module] for module in modules} | {"headrace-feed-standby": []}
+
+
+def test_nats_is_reached_by_our_pods_and_from_nodes_only_where_executors_are_there_or_it_is_published():
+    def sources(**values):
+        ingress = named(rendered(**values), "NetworkPolicy")["headrace-nats"]["spec"]["ingress"]
+        return [rule.get("from") for rule in ingress if {"port": "nats"} in rule["ports"]]
+
+    ours = [{"podSelector": {"matchLabels": {"app.kubernetes.io/instance": "headrace"}}}]
+    assert sources() == [ours]
+    assert sources(nats={"external": {"enabled": True}}) == [None]
+    assert sources(nodes={"enabled": True}) == [None]  # an executor uses the network of its node
+    assert named(rendered(networkPolicy=False), "NetworkPolicy") == {}
+    assert "headrace-nats-external" not in named(rendered(), "Service")
+    (published,) = [one for name, one in named(rendered(**VARIANTS["everything"]), "Service").items() if "external" in name]
+    assert (published["spec"]["type"], published["spec"]["ports"][0]["port"]) == ("LoadBalancer", 4222)
+
+
+def test_after_its_installation_one_is_told_how_to_test_it():
+    notes = Chart.load(str(CHART)).render({}, name="headrace", namespace="gpus")["headrace/templates/NOTES.txt"]
+    assert "helm test headrace --namespace gpus" in notes
+    test = named(rendered(), "Pod")["headrace-health"]
+    assert test["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    assert "http://headrace-api:8080/healthz" in test["spec"]["containers"][0]["command"][2]
 
 
 def test_the_bridge_is_there_only_where_it_is_enabled_and_asks_for_a_few_rights():

@@ -48,7 +48,7 @@ class Machine:
         data.parent.chmod(0o711)  # jobs run as users of their own
 
     def run(self, *words: str, within: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-        verbs = 2 if words[0] in ("node", "burst", "audit") else 1
+        verbs = 2 if words[0] in ("node", "burst", "audit", "token") else 1
         command = (*HEADRACE, *words[:verbs], "--data", str(self.data), *words[verbs:])
         return subprocess.run(command, capture_output=True, text=True, timeout=within, check=False)
 

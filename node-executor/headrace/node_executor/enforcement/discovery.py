@@ -20,7 +20,7 @@ from headrace.node_executor.enforcement.probe_run import ProbeRun
 from headrace.node_executor.system import native
 from headrace.node_executor.system.accounts import UserAccount
 from headrace.node_executor.system.c_programs import LIBRARY, MEMORY_CAP, PRIVATE_DEV
-from headrace.node_executor.system.cgroups import holds_processes
+from headrace.node_executor.system.cgroups import holds_processes, visible_group
 
 PLACE = "HEADRACE_NATIVE_DIR"
 """Variable by which an operator sets another directory for them."""
@@ -80,4 +80,5 @@ def unified_base(node: str, mounts: str = "/proc/self/mounts", own: str = "/proc
         here = next((line.rstrip("\n")[3:].rstrip("/") for line in file if line.startswith("0::")), "")
     if not mount:
         return ""
-    return f"{mount}{here if os.path.isdir(mount + here) and holds_processes(mount + here) else ''}/headrace.{node}"
+    own = visible_group(mount, here)
+    return f"{own if holds_processes(own) else mount}/headrace.{node}"

@@ -195,7 +195,7 @@ class Groups:
         self._controlled: dict[str, str] = {}
         for controller in (name for name in CONTROLLERS if name in old):
             with contextlib.suppress(OSError):
-                self._controlled[controller] = _made(_visible(old[controller], here.get(controller, "/")), self._name)
+                self._controlled[controller] = _made(visible_group(old[controller], here.get(controller, "/")), self._name)
         self._unified = self._choose(unified, here.get("", "/"), [name for name in CONTROLLERS if name not in old])
         if not self._unified and not self._controlled:
             raise OSError(errno.ENOENT, "no group for jobs can be made" if unified else "no control groups are mounted")
@@ -232,7 +232,7 @@ class Groups:
 
         Below the executor's own group if possible; otherwise at the top, where no other group's processes are in the way.
         """
-        own, found = _visible(mount, here), dict[str, list[str]]()
+        own, found = visible_group(mount, here), dict[str, list[str]]()
         for parent in dict.fromkeys((own, mount)) if mount else ():
             with contextlib.suppress(OSError):
                 path = _made(parent, self._name)
@@ -290,10 +290,13 @@ def out_of_memory(given: int, count: str = "some") -> str:
     return f"out of memory: it used {used}, and the kernel killed {count} of its processes"
 
 
-def _visible(mount: str, here: str) -> str:
-    """Return the directory of the group `here` in a hierarchy, or the hierarchy's top if the group is not visible in it."""
+def visible_group(mount: str, here: str) -> str:
+    """Return the directory of the group `here` in a hierarchy, or the hierarchy's top if the group is not visible in it.
+
+    A group outside of the executor's namespace of groups is shown as `/..`, which no path below `mount` leads to.
+    """
     inside = mount + here.rstrip("/")
-    return inside if os.path.isdir(inside) else mount
+    return inside if not here.startswith("/..") and os.path.isdir(inside) else mount
 
 
 def _made(parent: str, name: str) -> str:

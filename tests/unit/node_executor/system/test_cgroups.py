@@ -77,6 +77,12 @@ def test_controllers_are_passed_down_from_the_top(tmp_path, modern) -> None:
         assert (path / "cgroup.subtree_control").read_text() == "+pidsry"
 
 
+def test_an_executor_whose_own_group_is_outside_of_its_namespace_makes_its_group_at_the_top(tmp_path, modern) -> None:
+    home = files(tmp_path / "headrace.gpu01", "cgroup.subtree_control")
+    (home / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    assert Groups("gpu01", modern, "0::/../..\n").group("x.1.0").directory == f"{home}/x.1.0"
+
+
 def test_on_a_hybrid_machine_limits_are_of_version_1_and_the_rest_of_version_2(tmp_path, hybrid) -> None:
     groups = Groups("gpu01", hybrid, "3:memory:/nowhere\n0::/\n")
     assert groups.missing == ()
