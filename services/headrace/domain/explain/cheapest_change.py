@@ -132,7 +132,7 @@ def _changes(state: State, job: JobRecord) -> Iterator[tuple[ChangeView, JobReco
     profile = state.profile(job.tenant, job.profile)
     for limit in shorter_limits(state, job, state.now) if state.maintenance else ():
         yield (
-            ChangeView(kind="time", text=f"submit it with --time {format_duration(limit)} or less"),
+            ChangeView(kind="time", text=f"submit it with --time-limit {format_duration(limit)} or less"),
             replace(job, time_limit=limit),
         )
     if profile is not None:

@@ -60,7 +60,7 @@ def _length(job: JobRecord) -> str:
 
 def _help(job: JobRecord, begins: int, now: int) -> str:
     limit = limit_before(job, begins, now)
-    return "" if limit is None else f"; jobs with --time {format_duration(limit)} or less may start there before"
+    return "" if limit is None else f"; jobs with --time-limit {format_duration(limit)} or less may start there before"
 
 
 def limit_before(job: JobRecord, begins: int, now: int) -> int | None:

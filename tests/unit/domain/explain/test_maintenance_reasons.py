@@ -33,7 +33,7 @@ def test_a_window_is_named_with_the_time_limit_that_would_help():
     site = hall(AHEAD)
     endless, long, short = site.admit("e"), site.admit("l", time_limit=3 * HOUR), site.admit("s", time_limit=HOUR)
     when = "the maintenance of pool hall is from 1970-01-12T15:46:40.000Z to 1970-01-12T16:46:40.000Z (switches)"
-    helps = "jobs with --time 1h58m or less may start there before"
+    helps = "jobs with --time-limit 1h58m or less may start there before"
     assert reason_for(site, endless) == f"{when}; it has no time limit; {helps}"
     assert reason_for(site, long) == f"{when}; it may take 3h1m30s with the grace to stop; {helps}"
     assert reason_for(site, short) is None
@@ -50,7 +50,7 @@ def test_nodes_that_will_be_drained_are_named_where_they_alone_have_room():
     job = site.admit("j")
     assert reason_for(site, job) == (
         "node n2 is drained from 1970-01-12T15:46:40.000Z on, by a.b; node n1 is drained from 1970-01-12T14:46:40.000Z on, by a.b; "
-        "it has no time limit; jobs with --time 1h58m or less may start there before"
+        "it has no time limit; jobs with --time-limit 1h58m or less may start there before"
     )
     site.node("n3", 1)
     assert reason_for(site, job) is None
@@ -75,6 +75,6 @@ def test_a_shorter_time_limit_is_the_cheapest_change():
     view = explain(site.state, job, site.now)
     assert (view.cheapest.kind, view.cheapest.text, view.cheapest.start) == (
         "time",
-        "submit it with --time 58m or less",
+        "submit it with --time-limit 58m or less",
         site.now,
     )
