@@ -79,8 +79,9 @@ class Allocator:
             skip |= {fact.job for fact in dismissed}
         if state.arrays:
             skip |= unstarted_of(state, settled)
-        skip |= {key for key, job in state.cancels.items() if job.state in _WAITS}  # those that the next record ends
-        line_stands = not any(isinstance(fact, JobRequeuedV1) for fact in settled)
+        if state.cancels:
+            skip |= {key for key, job in state.cancels.items() if job.state in _WAITS}  # those that the next record ends
+        line_stands = JobRequeuedV1 not in map(type, settled)
         facts = (*settled, *grant(state, self.index, now, skip, record, in_line=line_stands))
         if facts or not any(pool.document.burst for pool in state.pools.values()):
             return facts

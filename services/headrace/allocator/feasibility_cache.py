@@ -59,16 +59,19 @@ class FeasibilityCache:
 
     def fits(self, queue: PoolRequests, stage: Stage = ()) -> int:
         """Requests with one replica that could be placed in the pool now, as far as the pool's capacity goes."""
-        known = self._fits.setdefault(queue.name, {})
+        known = self._fits.get(queue.name)
+        if known is None:
+            known = self._fits[queue.name] = {}
         fits = known.get(stage)
         if fits is None:
             self._show(queue, stage)
             fits = queue.ceiling.read(self._index.needs)
             if fits:
                 fits &= queue.placeable()
-            for kept, number in self._failed.get(queue.name, ()):
-                if kept.issubset(stage):
-                    fits &= ~(1 << number)
+            if self._failed:
+                for kept, number in self._failed.get(queue.name, ()):
+                    if kept.issubset(stage):
+                        fits &= ~(1 << number)
             known[stage] = fits
         return fits
 

@@ -50,23 +50,31 @@ _STOPPABLE = (JobState.STARTING, JobState.RUNNING, JobState.SUSPENDED)
 
 def due_transitions(state: State, now: int) -> Iterator[Sequence[AnyFact]]:
     """All facts that are due, each job by at most one source, in units that belong together."""
-    terms, seen = state.terms, set[str]()
-    sources = (
-        (state.unsettled, _endings),
-        (state.cancels, _cancels),
-        (state.forced, _forced),
-        (state.requeues, _requeues),
-        (state.doomed, _doomed),
-        (state.deadlines.due(now), _overtime),
-        (state.draining, _drains),
-        (terms.closings, _closed),
-        (terms.timed, _windows),
-    )
-    for jobs, source in sources:
-        for job, *units in source(state, now) if jobs else ():
-            if job.key not in seen:
-                seen.add(job.key)
-                yield from units
+    seen = set[str]()
+    for job, *units in _due(state, now):
+        if job.key not in seen:
+            seen.add(job.key)
+            yield from units
+
+
+def _due(state: State, now: int) -> Iterator[Due]:
+    """The same by job, from every source. Most tables are mostly empty."""
+    yield from _endings(state, now)
+    if state.cancels:
+        yield from _cancels(state, now)
+    if state.forced:
+        yield from _stops(state.forced, "preempted")  # by an operator, inside a reservation or not (R24)
+    if state.requeues:
+        yield from _stops(state.requeues, "requeued")  # by the owner (R29)
+    if state.doomed:
+        yield from _doomed(state, now)
+    yield from _overtime(state, now)
+    if state.draining:
+        yield from _drains(state, now)
+    if state.terms.closings:
+        yield from _closed(state, now)
+    if state.terms.timed:
+        yield from _windows(state, now)
 
 
 def _endings(state: State, now: int) -> Iterator[Due]:
@@ -245,18 +253,11 @@ def _cancels(state: State, _now: int) -> Iterator[Due]:
             yield job, [stop(job, "cancelled")]
 
 
-def _forced(state: State, _now: int) -> Iterator[Due]:
-    """Stops forced by an operator, inside a reservation or not (R24)."""
-    for job in list(state.forced.values()):
+def _stops(jobs: dict[str, JobRecord], cause: str) -> Iterator[Due]:
+    """Stops that were asked for, except of jobs that are being stopped."""
+    for job in list(jobs.values()):
         if job.state in _STOPPABLE:
-            yield job, [stop(job, "preempted")]
-
-
-def _requeues(state: State, _now: int) -> Iterator[Due]:
-    """Requeues requested by the owner (R29), except of jobs that are being stopped."""
-    for job in list(state.requeues.values()):
-        if job.state in _STOPPABLE:
-            yield job, [stop(job, "requeued")]
+            yield job, [stop(job, cause)]
 
 
 def _doomed(state: State, _now: int) -> Iterator[Due]:

@@ -193,8 +193,7 @@ class PoolQueue(CandidateQueue):
     """All candidates of one pool.
 
     `backfill`: the heads for which units may be kept now (R16). `asking`: candidates that might take something back; `fresh`: those of them
-    with requests that may never have been searched for (R23). `inside`: all that candidates inside their reservation wait for, or a
-    superset.
+    with requests that may never have been searched for (R23).
     """
 
     __slots__ = (
@@ -205,14 +204,12 @@ class PoolQueue(CandidateQueue):
         "asking",
         "backfill",
         "fresh",
-        "inside",
     )
 
     def __init__(self, pool: PoolState, outdated: dict[Borrower, None], *, amended: bool) -> None:
         super().__init__(pool)
         self.backfill = BackfillCandidates(pool.document, amended=amended)
         self._outdated = outdated
-        self.inside = 0
         self.asking: dict[PoolCandidates, None] = {}
         self.fresh: dict[PoolCandidates, None] = {}
         self._fair: dict[FairLine[PoolCandidates], int] = {}  # with the number of its requests inside
@@ -236,22 +233,13 @@ class PoolQueue(CandidateQueue):
         """Note a new head of a request, for which units may be kept once it has waited long enough."""
         self.backfill.add_head(candidates, number, head)
 
-    def add_inside(self, candidates: PoolCandidates, requests: int) -> None:
-        """Add requests that are inside their reservation."""
-        if candidates.line is not None:
-            self._fair[candidates.line] = self._fair.get(candidates.line, 0) + requests.bit_count()
-            return
-        candidates.borrower_queue.inside.add(requests, candidates, candidates.pending_class.heads)
-        self.inside |= requests
-
-    def remove_inside(self, candidates: PoolCandidates, requests: int) -> None:
-        """Remove requests that are no longer inside their reservation."""
-        if candidates.line is not None:
-            self._fair[candidates.line] -= requests.bit_count()
-            if not self._fair[candidates.line]:
-                del self._fair[candidates.line]
-            return
-        candidates.borrower_queue.inside.remove(requests, candidates)
+    def count_fair(self, line: FairLine[PoolCandidates], change: int) -> None:
+        """Count the requests of a policy that is fair among users which have come inside its reservation, or have left it (negative)."""
+        count = self._fair.get(line, 0) + change
+        if count:
+            self._fair[line] = count
+        else:
+            self._fair.pop(line, None)
 
     def update_asking(self, candidates: PoolCandidates) -> None:
         """Update whether the candidates might take something back."""

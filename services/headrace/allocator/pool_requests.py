@@ -73,7 +73,9 @@ class PoolRequests:
     def _placeable_on(self, owners: tuple[str, ...]) -> int:
         """Cached by set of shapes, because in a full pool the same few recur; a request has one shape."""
         shapes = self.pool.index.feasible(owners)
-        known = self._placeable.setdefault(owners, {0: 0})
+        known = self._placeable.get(owners)
+        if known is None:
+            known = self._placeable[owners] = {0: 0}
         requests = known.get(shapes)
         if requests is None:
             if len(known) > PLACEABLE_KEPT:

@@ -7,7 +7,7 @@ requests that fit into free units are then found by one bisection for each key, 
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.contracts.values.amounts import GPU
 from headrace.domain.state.quota import free_of, is_bounded
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from headrace.domain.state.pools import PoolState
 
 NO_KEYS: frozenset[str] = frozenset()
-EVERY = -1
+EVERY: Final = -1
 """The set of all requests, known or not."""
-FAR = 1 << 62
+FAR: Final = 1 << 62
 """More units than any request needs."""
 
 

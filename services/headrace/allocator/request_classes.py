@@ -32,21 +32,24 @@ LENDS_NOTHING = False, False
 
 
 class CandidateQueue(PoolRequests, metaclass=ABCMeta):
-    """The queue of a pool, as far as its candidates change it; the queue is `pool_queue.PoolQueue`."""
+    """The queue of a pool, as far as its candidates change it; the queue is `pool_queue.PoolQueue`.
 
-    __slots__ = ()
+    `inside`: all that candidates inside their reservation wait for, or a superset.
+    """
+
+    __slots__ = ("inside",)
+
+    def __init__(self, pool: PoolState) -> None:
+        super().__init__(pool)
+        self.inside = 0
 
     @abstractmethod
     def add_head(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
         """Note a new head of a request, for which units may be kept once it has waited long enough."""
 
     @abstractmethod
-    def add_inside(self, candidates: PoolCandidates, requests: int) -> None:
-        """Add requests that are inside their reservation."""
-
-    @abstractmethod
-    def remove_inside(self, candidates: PoolCandidates, requests: int) -> None:
-        """Remove requests that are no longer inside their reservation."""
+    def count_fair(self, line: FairLine[PoolCandidates], change: int) -> None:
+        """Count the requests of a policy that is fair among users which have come inside its reservation, or have left it (negative)."""
 
     @abstractmethod
     def update_asking(self, candidates: PoolCandidates) -> None:
@@ -290,24 +293,12 @@ class PendingClass:
 class PoolCandidates(UserCandidates):
     """A pending class in one pool. `earlier`: the same class in the pools before this one in its order.
 
-    Sets of requests: quotas allow `inside` and `borrowing` to be granted there; `asking` might take something back, `reclaiming` for its
-    reservation (R23); the heads of `due` have waited so long that units may be kept for them (R16), those of `resting` only units that
-    surely become free.
+    Sets of requests: quotas allow `inside` and `borrowing` to be granted there; `asking` might take something back (R23); the heads of
+    `due` have waited so long that units may be kept for them (R16), those of `resting` only units that surely become free. `tier`: where
+    those inside are, unless they are in a `line`.
     """
 
-    __slots__ = (
-        "asking",
-        "borrower_queue",
-        "due",
-        "earlier",
-        "line",
-        "mask",
-        "pending_class",
-        "place",
-        "queue",
-        "reclaiming",
-        "resting",
-    )
+    __slots__ = ("asking", "borrower_queue", "due", "earlier", "line", "mask", "pending_class", "queue", "resting", "tier")
 
     def __init__(
         self,
@@ -324,8 +315,9 @@ class PoolCandidates(UserCandidates):
         self.line = policy_in_pool.line
         self.queue = queue
         self.borrower_queue = borrower_queue
+        self.tier = borrower_queue.inside
         self.earlier = tuple(pending_class.pool_candidates)
-        self.asking = self.reclaiming = self.due = self.resting = 0
+        self.asking = self.due = self.resting = 0
         pending_class.pool_candidates.append(self)
         self.mask.pool_candidates.append(self)
         if self.line is not None:
@@ -341,38 +333,43 @@ class PoolCandidates(UserCandidates):
 
     def move_requests(self, borrower_queues: dict[BorrowerLine, None]) -> None:
         """As `update_sets`, but its borrower queue is only added to `borrower_queues`, to be updated once for all of its candidates."""
-        present, mask, queue, changed = self.pending_class.present, self.mask, self.queue, False
+        pending_class, mask, queue = self.pending_class, self.mask, self.queue
+        present = pending_class.present
+        inside, borrowing, asking = present & mask.inside, present & mask.borrowing, present & mask.asking
+        if inside != self.inside:
+            left, came = self.inside & ~inside, inside & ~self.inside
+            self.inside = inside
+            if self.line is not None:
+                queue.count_fair(self.line, came.bit_count() - left.bit_count())
+            else:
+                if left:
+                    self.tier.remove(left, self)
+                if came:
+                    self.tier.add(came, self, pending_class.heads)
+                    queue.inside |= came
+        if borrowing != self.borrowing:
+            self.borrowing = borrowing
+            borrower_queues[self.borrower_queue] = None
+        if asking != self.asking:
+            self.asking = asking
+            queue.update_asking(self)
         if self.line is not None:
             self.line.invalidate()
-        inside = present & mask.inside
-        if inside != self.inside:
-            if left := self.inside & ~inside:
-                queue.remove_inside(self, left)
-            if came := inside & ~self.inside:
-                queue.add_inside(self, came)
-            self.inside, changed = inside, True
-        borrowing = present & mask.borrowing
-        if borrowing != self.borrowing:
-            self.borrowing, changed = borrowing, True
-            borrower_queues[self.borrower_queue] = None
-        asking = present & mask.asking
-        if asking != self.asking:
-            self.asking, changed = asking, True
-            queue.update_asking(self)
-        reclaiming = present & mask.reclaiming
-        if reclaiming != self.reclaiming:
-            self.reclaiming, changed = reclaiming, True
-        if changed:
-            queue.version += 1
+        queue.version += 1
 
     def move(self, number: int) -> None:
         """Update after a change of a request's head."""
+        bit = 1 << number
         if self.line is not None:
             self.line.invalidate()
-        bit = 1 << number
-        if self.inside & bit:
-            self.queue.remove_inside(self, bit)
-            self.queue.add_inside(self, bit)
+        elif self.inside & bit:
+            self.tier.remove(bit, self)
+            self.tier.add(bit, self, self.pending_class.heads)
+
+    @property
+    def reclaiming(self) -> int:
+        """Requests that might take something back for their reservation (R23)."""
+        return self.pending_class.present & self.mask.reclaiming
 
     @property
     def user(self) -> str:

@@ -12,7 +12,7 @@ Level 2 (release 0.2.0) is also the one from which the amended rules hold: decid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headrace.contracts.facts import (
     AccountNumberedV1,
@@ -55,7 +55,7 @@ FIRST = 1
 PRESENCE_UNKNOWN = "it is not known yet who is there"
 """The reason in `ServiceView.held_back` that passes by itself, within seconds of the start of *governance*."""
 
-AMENDED = 2
+AMENDED: Final = 2
 """The level from which the rules of release 0.2.0 hold."""
 
 PROVISIONING = 3

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import Final
 
 Amounts = dict[str, int]
 """Key (`gpu`, `cpu`, `memory`, `job`, or an administrator's own) to an integer in that key's unit."""
 
-GPU = "gpu"
-CPU = "cpu"
-MEMORY = "memory"
-JOB = "job"
+GPU: Final = "gpu"
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+JOB: Final = "job"
 
-GPU_UNITS = 126_000
-CPU_UNITS = 1_000
+GPU_UNITS: Final = 126_000
+CPU_UNITS: Final = 1_000
 AMOUNT_MAX = 2**53 - 1  # JSON readers in other languages lose digits above it
 
 _NUMBER = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,18})|/([0-9]{1,9}))?")

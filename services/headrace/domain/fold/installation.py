@@ -8,6 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.levels import LEVEL, RELEASES
 from headrace.contracts.facts.writers import GOVERNANCE
 from headrace.domain.fold.nodes import keep_claims
+from headrace.domain.state import capacity
 from headrace.domain.state.account_numbers import keep_former
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def _level(state: State, fact: f.InstallationLevelV1, sequence: int, _place: int
     if state.terms.amended != amended:
         state.documents_sequence = sequence
         for pool in state.pools.values():
-            pool.index.weigh(pool.mix.stated, amended=True)
+            capacity.weigh(state, pool)
         state.stir()
         keep_former(state)
         keep_claims(state)

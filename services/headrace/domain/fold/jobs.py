@@ -374,7 +374,7 @@ def _mix_learned(state: State, fact: f.MixLearnedV1, _sequence: int, _place: int
     pool = state.pools.get(fact.pool)
     if pool is not None:
         pool.mix.learn(fact.requests)
-        pool.index.weigh(pool.mix.stated, amended=state.terms.amended)
+        capacity.weigh(state, pool)
 
 
 HANDLERS: dict[type, Any] = {

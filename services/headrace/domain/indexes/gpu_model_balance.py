@@ -40,7 +40,7 @@ class _Planned(NamedTuple):
 
 
 class Steering:
-    """One pool's plan, and what of each kind each site holds now."""
+    """One pool's plan, and what of each kind each site holds now, which only needs to be counted while it steers (`is_on`)."""
 
     __slots__ = ("_amended", "_cells", "_held", "_mix", "_planned")
 
@@ -57,6 +57,14 @@ class Steering:
         choosy = any(shape.models for shape, _ in mix)
         self._amended = amended
         self._mix, self._planned = mix if choosy else (), None
+        if not choosy:
+            self._held.clear()
+            self._cells.clear()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any job is steered: some of those in the mix name their models."""
+        return bool(self._mix)
 
     def hold(self, node: NodeState, shape: Shape, amounts: Amounts, sign: int) -> None:
         """A replica holds these amounts on the node now, or with sign -1 no more."""

@@ -32,7 +32,8 @@ class NodeIndex:
     """The nodes of one pool on which something may be granted.
 
     `document`: the pool's own, which says whose its nodes are (R21); None: they are common. `has_spot`: one of them is, or was, a spot
-    instance. Before that, a shape that may not run on those is the same as one that may.
+    instance. Before that, a shape that may not run on those is the same as one that may. `steers`: jobs are sent to one kind of node
+    rather than another, so that what nodes hold has to be counted (`hold`).
     """
 
     __slots__ = (
@@ -47,11 +48,13 @@ class NodeIndex:
         "_touched",
         "document",
         "has_spot",
+        "steers",
     )
 
     def __init__(self, document: Pool | None = None) -> None:
         self.document = document
         self.has_spot = False
+        self.steers = False
         self._mix = Fragmentation()
         self._steering = Steering()
         self._supply: dict[Site, Amount] | None = None
@@ -156,9 +159,13 @@ class NodeIndex:
         return seat.group if seat is not None else None
 
     def weigh(self, mix: Sequence[tuple[Shape, int]], *, amended: bool) -> None:
-        """From now on places are compared for this mix of requests, each with its weight, and by R20 as it was `amended` or before that."""
+        """From now on places are compared for this mix of requests, each with its weight, and by R20 as it was `amended` or before that.
+
+        Where that begins to steer, what nodes hold already has to be counted (`capacity.weigh`).
+        """
         self._mix = Fragmentation(mix, amended=amended)
         self._steering.weigh(mix, amended=amended)
+        self.steers = self._steering.is_on
         for section in self._sections.values():
             section.weigh(self._mix)
 

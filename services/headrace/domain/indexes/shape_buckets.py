@@ -1,10 +1,11 @@
 """The classes of the nodes of one tag, and for each shape the order in which they are good for it.
 
-Strategy: *which* shapes fit anywhere is kept exactly, by a tree over the nodes whose root is the union of what each can take; a change
-walks up until nothing changes. *Where* a shape goes best is worked out only when it is asked for: the line of a shape sorts the classes
-that fit it, and reads from a log which classes came into being since it was last asked. A class that has emptied stays in the lines, and
-is as good as new when a node comes back (a trial undone costs no sorting); a line drops it when it would be the answer. Classes, log and
-lines are cut back when they grow much longer than what is there. Nothing here depends on what happened before, but the time it takes.
+Strategy: *which* shapes fit anywhere is kept exactly, as the union of the sets of shapes that nodes take. Nodes are counted by set, and
+there are few sets, because most nodes of a busy pool are full and most of an idle one are empty. *Where* a shape goes best is worked out
+only when it is asked for: the line of a shape sorts the classes that fit it, and reads from a log which classes came into being since it
+was last asked. A class that has emptied stays in the lines, and is as good as new when a node comes back (a trial undone costs no
+sorting); a line drops it when it would be the answer. Classes, log and lines are cut back when they grow much longer than what is there.
+Nothing here depends on what happened before, but the time it takes.
 """
 
 from __future__ import annotations
@@ -26,15 +27,14 @@ SLACK = 4_096
 
 
 class Seat:
-    """A node's leaf in the tree, what it has when it is empty, and the class it stands in."""
+    """A node's section, what it has when it is empty, and the class it stands in."""
 
-    __slots__ = ("group", "has", "leaf", "name", "section")
+    __slots__ = ("group", "has", "name", "section")
 
-    def __init__(self, section: Section, name: str, leaf: int, has: Amount) -> None:
+    def __init__(self, section: Section, name: str, has: Amount) -> None:
         self.has = has
         self.section = section
         self.name = name
-        self.leaf = leaf
         self.group: NodeClass | None = None
 
 
@@ -60,9 +60,12 @@ class _Line:
 
 
 class Section:
-    """The nodes of one tag. `shapes` is the index's own list of registered shapes, which grows."""
+    """The nodes of one tag. `shapes` is the index's own list of registered shapes, which grows.
 
-    __slots__ = ("_classes", "_lines", "_log", "_mix", "_occupied", "_seats", "_shapes", "_spare", "_tree", "supply", "tag")
+    `feasible`: the bits of the shapes that some node here takes now.
+    """
+
+    __slots__ = ("_classes", "_lines", "_log", "_mix", "_occupied", "_shapes", "_taking", "feasible", "supply", "tag")
 
     def __init__(self, tag: SectionTag, shapes: Shapes, mix: Fragmentation) -> None:
         self.tag = tag
@@ -72,39 +75,29 @@ class Section:
         self._occupied = 0
         self._log: list[NodeClass] = []
         self._lines: dict[int, _Line] = {}
-        self._seats: list[Seat | None] = []
-        self._spare: list[int] = []
-        self._tree = [0, 0]
+        self._taking: dict[int, int] = {}  # set of shapes to the number of nodes that take these
+        self.feasible = 0
         self.supply = Amount(0, 0)
-
-    @property
-    def feasible(self) -> int:
-        """The bits of the shapes that some node here takes now."""
-        return self._tree[1]
 
     @property
     def is_empty(self) -> bool:
         """Whether no node is here."""
-        return len(self._spare) == len(self._seats)
+        return not self._taking
 
     def enter(self, name: str, has: Amount) -> Seat:
         """A seat for a node that comes in; it takes nothing before its first `move`."""
-        if not self._spare:
-            self._spare.append(len(self._seats))
-            self._seats.append(None)
-            if len(self._seats) > len(self._tree) // 2:
-                self._plant()
-        seat = Seat(self, name, self._spare.pop(), has)
-        self._seats[seat.leaf] = seat
+        self._count(0)
         self.supply = Amount(self.supply.gpu + has.gpu, self.supply.cpu + has.cpu)
-        return seat
+        return Seat(self, name, has)
 
     def move(self, seat: Seat, key: ClassKey) -> None:
         """The node looks like this now."""
-        if seat.group is not None:
-            if seat.group.key == key:
+        before, took = seat.group, 0
+        if before is not None:
+            if before.key == key:
                 return
-            self._vacate(seat.group, seat.name)
+            took = before.mask
+            self._vacate(before, seat.name)
         group = self._classes.get(key)
         if group is None:
             group = self._make(key)
@@ -114,25 +107,27 @@ class Section:
         else:
             insort(group.names, seat.name)
         seat.group = group
-        if self._tree[seat.leaf + len(self._tree) // 2] != group.mask:
-            self._set_leaf(seat.leaf, group.mask)
+        if took != group.mask:
+            self._count(group.mask)
+            self._discount(took)
 
     def leave(self, seat: Seat) -> None:
         """Remove the node from its bucket."""
+        took = 0
         if seat.group is not None:
+            took = seat.group.mask
             self._vacate(seat.group, seat.name)
             seat.group = None
-        self._set_leaf(seat.leaf, 0)
-        self._seats[seat.leaf] = None
+        self._discount(took)
         self.supply = Amount(self.supply.gpu - seat.has.gpu, self.supply.cpu - seat.has.cpu)
-        self._spare.append(seat.leaf)
 
     def learn(self) -> None:
         """A shape was registered: see who fits it."""
-        for group in self._classes.values():
-            if group.names:
-                group.learn(self._shapes)
-        self._plant()
+        for group in self.classes():
+            took = group.mask
+            group.learn(self._shapes)
+            self._count(group.mask, len(group.names))
+            self._discount(took, len(group.names))
 
     def weigh(self, mix: Fragmentation) -> None:
         """Another mix is in force: all lines begin anew."""
@@ -233,24 +228,23 @@ class Section:
             line.position -= half
         del self._log[:half]
 
-    def _set_leaf(self, leaf: int, mask: int) -> None:
-        tree = self._tree
-        at = leaf + len(tree) // 2
-        while at and tree[at] != mask:
-            tree[at] = mask
-            mask |= tree[at ^ 1]
-            at >>= 1
+    def _count(self, mask: int, nodes: int = 1) -> None:
+        """That many more nodes take these shapes."""
+        self._taking[mask] = self._taking.get(mask, 0) + nodes
+        self.feasible |= mask
 
-    def _plant(self) -> None:
-        """Build the tree again, with at least one leaf for each seat."""
-        size = max(1, len(self._tree) // 2)
-        while size < len(self._seats):
-            size *= 2
-        leaves = [seat.group.mask if seat is not None and seat.group is not None else 0 for seat in self._seats]
-        tree = [0] * size + leaves + [0] * (size - len(leaves))
-        for at in range(size - 1, 0, -1):
-            tree[at] = tree[2 * at] | tree[2 * at + 1]
-        self._tree = tree
+    def _discount(self, mask: int, nodes: int = 1) -> None:
+        """That many fewer nodes take these shapes."""
+        left = self._taking[mask] - nodes
+        if left:
+            self._taking[mask] = left
+            return
+        del self._taking[mask]
+        for other in self._taking:
+            mask &= ~other
+            if not mask:
+                return
+        self.feasible &= ~mask
 
 
 def _drop(group: NodeClass, bit: int) -> None:

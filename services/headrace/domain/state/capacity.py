@@ -69,7 +69,8 @@ def _occupy(state: State, node: NodeState, job: JobRecord, place: HeldDevices, s
     if node.pool:
         index = state.pools[node.pool].index
         index.touch(node)
-        index.hold(node, job.request.shape, amounts, sign)
+        if index.steers:
+            index.hold(node, job.request.shape, amounts, sign)
 
 
 def held_by(lease: LeaseState) -> HeldDevices:
@@ -111,9 +112,18 @@ def freed_by(lease: LeaseState) -> HeldDevices:
 def tally(state: State, node: NodeState, sign: int) -> None:
     """Tell its pool's index of all that is held on the node, or with sign -1 of no such thing: before and after it becomes another."""
     pool = state.pool_of(node)
-    if pool is not None:
+    if pool is not None and pool.index.steers:
         for lease in node.leases.values():
             pool.index.hold(node, lease.job.request.shape, held_by(lease).amounts, sign)
+
+
+def weigh(state: State, pool: PoolState) -> None:
+    """From now on the pool compares places for the mix that is stated. If that begins to steer, count what its nodes hold (R20)."""
+    steered = pool.index.steers
+    pool.index.weigh(pool.mix.stated, amended=state.terms.amended)
+    if pool.index.steers and not steered:
+        for node in pool.nodes.values():
+            tally(state, node, 1)
 
 
 def _charge(state: State, job: JobRecord, pool: PoolState, place: HeldDevices, sign: int, charged: Amounts) -> None:

@@ -286,16 +286,40 @@ def test_a_fraction_takes_the_device_that_leaves_most_to_the_usual_requests():  
     assert found(site, "dev/one", request={GPU: SEVENTH}) == (place("n1", 0, units=SEVENTH),)
 
 
-def test_what_is_held_is_told_to_the_index_and_follows_a_node_that_comes_back_as_another():  # R20
+NAMES_A_MODEL = UsualRequest(whole=1, fraction=0, cpu=0, memory=0, models=("H100",), weight=1)
+
+
+@pytest.mark.parametrize("stated", ["before the job is granted", "while the job runs"])
+def test_where_jobs_are_steered_what_nodes_hold_is_counted_and_follows_a_node_that_comes_back_as_another(stated):
     site = Site()
     site.node("n1", 2)
+    if stated == "before the job is granted":
+        learn(site, NAMES_A_MODEL)
     job = site.run("a", place("n1", 0))
+    if stated == "while the job runs":
+        learn(site, NAMES_A_MODEL)
     seen = [held(site)]
     site.node("n1", 4, model="A100")
     seen.append(held(site))
+    learn(site, NAMES_A_MODEL)
+    seen.append(held(site))
     site.leave(job)
     seen.append(held(site))
-    assert seen == [{"H100": GPU_UNITS}, {"A100": GPU_UNITS}, {}]
+    assert seen == [{"H100": GPU_UNITS}, {"A100": GPU_UNITS}, {"A100": GPU_UNITS}, {}]
+
+
+def test_where_no_job_is_steered_nothing_is_counted():
+    site = Site()
+    site.node("n1", 2)
+    learn(site, NAMES_A_MODEL)
+    site.run("a", place("n1", 0))
+    learn(site)
+    assert held(site) == {}
+
+
+def learn(site: Site, *requests: UsualRequest) -> None:
+    """The allocator states the mix of the pool."""
+    site.append_facts(f.MixLearnedV1(pool="hall", requests=requests), by="allocator")
 
 
 def held(site: Site) -> dict[str, int]:
