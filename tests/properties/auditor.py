@@ -50,6 +50,7 @@ class Job:
     moves: bool = False
     required: str = ""
     time_limit: int | None = None
+    idle: set[int] = field(default_factory=set)
 
     @property
     def total(self) -> Amounts:
@@ -336,7 +337,7 @@ class Auditor:
     def _lease_granted(self, fact: Json) -> None:
         job, rank, pool = self.jobs[fact["job"]], fact.get("rank", 0), fact["pool"]
         if job.state == "pending":
-            job.state, job.attempt, job.started = "holding", job.attempt + 1, {}
+            job.state, job.attempt, job.started, job.idle = "holding", job.attempt + 1, {}, set()
             job.stops = job.forced = False
             self._check_array(job)
             job.promised = any(kept.job is job and kept.pool == pool for kept in self.nominations.values())
@@ -378,6 +379,7 @@ class Auditor:
             self.whole[job.key, rank] = lease
             rest = {key: value for key, value in lease.amounts.items() if key != "gpu"}
             self.leases[job.key, rank] = lease._replace(devices={}, slices={}, amounts=rest, suspended=True)
+            job.idle.discard(rank)
         job.started.pop(rank, None)
         if self._is_suspended(job):
             job.yields = False
@@ -808,14 +810,34 @@ class Auditor:
                 for key in governed & {key for key, value in job.total.items() if value}:
                     if self._used(account, key) + job.total[key] > account.reserved(key):
                         self._complain(f"{job.key} reclaims {key} beyond the reservation of {account}")
-        waiting = list(victims)
+        idle = [victim for victim in victims if self._yields_idle(victim)]
+        waiting = [victim for victim in victims if victim not in idle]
         while waiting:
-            last = next((victim for victim in waiting if self._is_above(victim, job, pool, waiting)), None)
+            last = next((victim for victim in waiting if self._is_above(victim, job, pool, [*waiting, *idle])), None)
             if last is None:
                 names = ", ".join(victim.key for victim in waiting)
                 self._complain(f"{names} yield to {job.key}, but their side is inside its reservation")
                 return
             waiting.remove(last)
+
+    def _yields_idle(self, victim: Job) -> bool:
+        """Whether all leases of the victim are marked as idle, and its policy says that those yield (R39)."""
+        policy, held = self.policies[victim.policy], {rank for key, rank in self.leases if key == victim.key}
+        return policy.get("idle") == "yield" and "idle_after" in policy and victim.idle >= held
+
+    def _lease_idled(self, fact: Json) -> None:
+        job, rank = self._job_of(fact), fact.get("rank", 0)
+        if job is None or (job.key, rank) not in self.leases:
+            return
+        if not job.preemptible:
+            self._complain(f"{job.key} is not preemptible and marked as idle")
+        if fact["idle_for"] < self.policies[job.policy].get("idle_after", 0):
+            self._complain(f"{job.key} is marked as idle after {fact['idle_for']} us")
+        job.idle.add(rank)
+
+    def _lease_used(self, fact: Json) -> None:
+        if (job := self._job_of(fact)) is not None:
+            job.idle.discard(fact.get("rank", 0))
 
     def _is_above(self, victim: Job, job: Job, pool: str, together: list[Job]) -> bool:
         """Whether the victim's side is above its reservation on a key that it holds and the preemptor asks for, with the others gone."""

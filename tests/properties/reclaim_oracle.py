@@ -57,6 +57,7 @@ class Oracle:
     job: JobRecord
     pool: PoolState
     now: int
+    _cause: str = ""
     _takeable: dict[str, set[frozenset[JobRecord]]] = field(default_factory=dict)
 
     @property
@@ -216,6 +217,7 @@ class Oracle:
         )  # the same accounts: not two that happen to hold the same
 
     def candidates(self, cause: str) -> list[JobRecord]:
+        self._cause = cause
         may = self.may_reclaim_from if cause == "reclaim" else self.may_take_by_priority_from
         found = [
             victim
@@ -227,9 +229,21 @@ class Oracle:
             and all(self.state.nodes[lease.node].healthy for lease in victim.leases.values())
             and may(victim.policy)
             and self.has_served(victim)
-            and self.above(victim)
+            and (self.above(victim) or self.yields_idle(victim, cause))
         ]
         return sorted(found, key=self.order)
+
+    def yields_idle(self, victim: JobRecord, cause: str = "reclaim") -> bool:
+        """Whether all of it is marked as idle, and its policy says that this yields to a reclaim (R39), of a short key that it holds."""
+        document = victim.policy.document
+        return (
+            cause == "reclaim"
+            and victim.preemptible
+            and document.idle == "yield"
+            and document.idle_after is not None
+            and all(lease.idle_at > 0 for lease in victim.leases.values())
+            and any(victim.request.total.get(key, 0) for key in self.short())
+        )
 
     def has_served(self, victim: JobRecord) -> bool:
         needed = max(victim.min_runtime, victim.policy.document.preemption.min_runtime)
@@ -246,9 +260,14 @@ class Oracle:
         bucket, seconds = 0, self.lost(victim) // GPU_UNITS
         while seconds > 1:
             bucket, seconds = bucket + 1, seconds // 2
+        idle, spare = False, False
+        if self.yields_idle(victim, self._cause):
+            idle, spare = True, not self.above(victim)
+        if idle and not spare:
+            bucket = -1
         granted = max((lease.sequence, lease.place) for lease in victim.leases.values())
         sheltered = victim.tenant != self.job.tenant and not above_own
-        return sheltered, victim.policy.document.priority, bucket, (-granted[0], -granted[1]), victim.key
+        return 2 if spare else int(sheltered), victim.policy.document.priority, bucket, (-granted[0], -granted[1]), victim.key
 
     def lost(self, victim: JobRecord) -> int:
         if not victim.started_at:
@@ -266,10 +285,16 @@ class Oracle:
         return frozenset(members) in self.takeable(cause)
 
     def takeable(self, cause: str) -> set[frozenset[JobRecord]]:
-        """Every set whose members can be taken in some order, each while its side is still above: grown one by one, from the empty set."""
+        """Every set whose members can be taken in some order, each while its side is still above: grown one by one, from the empty set.
+
+        Idle ones may go whatever is reserved, and go first (R39), so that each set of them is a beginning.
+        """
         found = self._takeable.get(cause)
         if found is None:
-            jobs, edge = self.candidates(cause), {frozenset[JobRecord]()}
+            jobs = self.candidates(cause)
+            idle = [victim for victim in jobs if self.yields_idle(victim, cause)]
+            jobs = [victim for victim in jobs if victim not in idle]
+            edge = {frozenset(some) for size in range(len(idle) + 1) for some in combinations(idle, size)}
             found = self._takeable[cause] = set(edge)
             while edge:
                 edge = {

@@ -82,14 +82,14 @@ def key_of(name: str, user: str) -> str:
 def job(answer: Json) -> JobView:
     key = key_of(answer["name"], answer["user"])
     tenant, user, job_id = key.split(".")
+    texts = ("queue", "state", "reason", "message", "checkpoint", "mig", "array")
     return JobView(
         id=job_id,
         job=key,
         tenant=tenant,
         user=user,
+        **{name: answer.get(name, "") for name in texts},
         name=answer.get("display_name", ""),
-        queue=answer.get("queue", ""),
-        state=answer.get("state", ""),
         preemptible=answer.get("preemptible", False),
         priority=number(answer, "priority"),
         request=amounts(answer.get("request")),
@@ -97,15 +97,12 @@ def job(answer: Json) -> JobView:
         admitted_at=moment(answer.get("admit_time")),
         ended_at=moment(answer.get("end_time")),
         preemptions=number(answer, "preemptions"),
-        reason=answer.get("reason", ""),
-        message=answer.get("message", ""),
         exit_code=answer.get("exit_code"),
-        checkpoint=answer.get("checkpoint", ""),
         labels=answer.get("labels", {}),
         attempts=tuple(map(_attempt, answer.get("attempts", ()))),
-        mig=answer.get("mig", ""),
-        array=answer.get("array", ""),
         elements=answer.get("elements", {}),
+        idle_at=moment(answer.get("idle_time")),
+        idle_yields=answer.get("idle_yields", False),
     )
 
 

@@ -24,6 +24,8 @@ class IdleJob(Value, frozen=True, kw_only=True):
     gpus: str = ""
     held: int = 0
     average: int = 0
+    idle_time: str = ""
+    idle_yields: bool = False
 
 
 class UnusedNode(Value, frozen=True, kw_only=True):

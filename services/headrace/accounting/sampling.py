@@ -20,6 +20,7 @@ from headrace.contracts.transport.codec import Malformed, decode
 from headrace.contracts.transport.subjects import telemetry
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
+from headrace.domain.state.idleness import idle_since, is_idle
 from headrace.views.pseudonyms import name
 from headrace.views.tenant_views import node_state
 from headrace.views.visibility import ALL_TENANTS, sees_node
@@ -154,6 +155,8 @@ class _Holding:
             units=self._units,
             held=min(device.held for device in self._devices) // SECOND,
             average=max(device.average or 0 for device in self._devices),
+            idle_at=idle_since(job),
+            idle_yields=is_idle(job),
         )
 
 

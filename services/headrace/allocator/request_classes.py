@@ -18,6 +18,7 @@ from headrace.allocator.request_bitsets import NO_KEYS, Needs, QuotaFits
 from headrace.contracts.values.amounts import JOB
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.queueing.ranking import is_fair, rank_of_group, rank_of_job
+from headrace.domain.state.idleness import idle_jobs
 from headrace.domain.state.quota import lending_side, policy_scope, policy_side, user_scope
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class PolicyInPool:
             changed |= user.read(needs)
         if self.line is not None:
             self.line.invalidate()
-        if self.fits.above or self.share.above or self._lends != LENDS_NOTHING:
+        if self.fits.above or self.share.above or self._lends != LENDS_NOTHING or self.policy.idle:
             self.update_lending()
         if changed:
             self.update_masks()
@@ -175,8 +176,8 @@ class PolicyInPool:
     def update_lending(self) -> None:
         """Update whether it holds borrowed units that others might take back: of its own tenant, and of other tenants (R23, R24)."""
         share, above = self.share, self.fits.above
-        within = across = False
-        if (above or share.above) and self.policy.jobs:
+        within = across = bool(self.policy.idle and idle_jobs(self.policy, self._queue.name))  # they count as borrowed (R39)
+        if not within and (above or share.above) and self.policy.jobs:
             leased = self._own.leased
             within = not above.isdisjoint(leased)
             across = not share.above.isdisjoint(leased) if share.is_reserved else within

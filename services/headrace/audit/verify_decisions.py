@@ -18,7 +18,7 @@ import msgspec
 from headrace.admission.review import Review
 from headrace.allocator.decide import Allocator
 from headrace.audit.findings import at
-from headrace.contracts.facts import NodeLostV1
+from headrace.contracts.facts import LeaseIdledV1, LeaseUsedV1, NodeLostV1
 from headrace.contracts.facts.levels import read_back
 from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, AUDIT, PREEMPTION
 from headrace.contracts.messages.audit import Finding
@@ -55,7 +55,7 @@ DECIDERS: dict[str, Callable[[State], Decider]] = {ALLOCATOR: Allocator, PREEMPT
 """Deciders of the services whose decisions follow from the ledger alone."""
 JUDGED = frozenset({*DECIDERS, ADMISSION})
 """Writers whose records are verified on the prefix that they were decided on."""
-OBSERVED = (NodeLostV1,)
+OBSERVED = (NodeLostV1, LeaseIdledV1, LeaseUsedV1)
 """Their facts that follow from more than the ledger."""
 
 

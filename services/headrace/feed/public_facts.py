@@ -61,15 +61,13 @@ class _Shown:
 
 _LEASE = ("job", "attempt", "rank")
 _PREEMPTION = ("preemption", "job", "pool")
+_SUBMITTED = ("job", "policy", "profile", "request", "mig", "replicas", "preemptible", "priority")
 
 OF_A_JOB: dict[type, _Shown] = {
     f.JobAdmittedV1: _Shown(
         "job",
         "admitted",
-        (
-            *("job", "policy", "profile", "request", "mig", "replicas", "preemptible", "priority"),
-            *("max_retries", "time_limit", "after", "name", "labels", "array"),
-        ),
+        (*_SUBMITTED, "max_retries", "time_limit", "after", "name", "labels", "array"),
     ),
     f.JobRejectedV1: _Shown("job", "rejected", ("job", "policy", "profile", "reason", "message", "name", "retry_after")),
     f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason", "elements")),
@@ -84,6 +82,8 @@ OF_A_JOB: dict[type, _Shown] = {
         "lease", "granted", (*_LEASE, "node", "pool", "devices", "amounts", "inside", "resume_from", "rule", "over_budget")
     ),
     f.LeaseRevokedV1: _Shown("lease", "revoked", (*_LEASE, "cause")),
+    f.LeaseIdledV1: _Shown("lease", "idled", (*_LEASE, "node", "idle_for", "average")),
+    f.LeaseUsedV1: _Shown("lease", "used", (*_LEASE, "node", "cause")),
     f.LeaseOverdueV1: _Shown("lease", "overdue", (*_LEASE, "node")),
     f.LeaseStartedV1: _Shown("lease", "started", (*_LEASE, "isolation", "at")),
     f.LeaseOverranV1: _Shown("lease", "overran", (*_LEASE, "device", "limit", "used", "at")),

@@ -12,6 +12,7 @@ from headrace.domain.model.deadlines import Deadlines
 from headrace.domain.model.job_states import JobState
 from headrace.domain.preemption.victims import NoPlan, VictimPlan, search
 from headrace.domain.state.job_deadlines import walking
+from headrace.preemption.idle_leases import changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.model.preemption_state import Search
     from headrace.domain.state.state import State
+    from headrace.preemption.idle_leases import LeaseUse
 
 NODE_TIMEOUT = 60 * SECOND
 """Silence after which a node counts as lost (R32)."""
@@ -38,14 +40,16 @@ class PreemptionWatch:
 
     `node_silence` returns how long each node has been silent. It is not part of the state, because heartbeats are not in the ledger:
     silence is stated as an observation (`node.lost`), on which the allocator then decides. To avoid scanning all nodes, each is checked
-    again at the earliest time at which it could be lost.
+    again at the earliest time at which it could be lost. `use` returns how leases use their devices, which is not in the ledger either;
+    None: no policy wants to know.
 
     From its creation on, the fold keeps the index of jobs that may yield: no decision has to build it, so none changes the state.
     """
 
-    def __init__(self, state: State, node_silence: NodeSilence | None = None) -> None:
+    def __init__(self, state: State, node_silence: NodeSilence | None = None, use: LeaseUse | None = None) -> None:
         self.state = state
         self.node_silence = node_silence
+        self.use = use
         self._checks = Deadlines()
         self._known = -1
         self._looked_at = 0
@@ -54,18 +58,21 @@ class PreemptionWatch:
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; may be empty."""
         state, self._looked_at = self.state, max(now, self.state.now)
+        uses = changes(state, self.use, self._looked_at) if self.use is not None else iter(())
         if self.node_silence is None and not (state.preemptions or state.ladders.moments or _searches(state)):
-            return ()
+            return tuple(uses) if self.use is not None else ()
         record = RecordCapacity()
         return (
             *self._answers(now, record),
-            *record.fill(chain(self._settled(now), self._overdue(now), self._lost(now))),
+            *record.fill(chain(self._settled(now), self._overdue(now), self._lost(now), uses)),
         )
 
     def next_wakeup(self) -> int | None:
         """Log time at which a lease becomes overdue, a node may be lost, or a preemption with late leaves is settled (R34)."""
         moments = [self.state.ladders.next(self._looked_at), self._checks.next(self._looked_at)]
         moments += [at for one in self.state.preemptions.values() if (at := settles_at(self.state, one)) > self._looked_at]
+        if self.use is not None:
+            moments.append(self.use.next_change(self._looked_at))
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _answers(self, now: int, record: RecordCapacity) -> Iterator[AnyFact]:

@@ -15,7 +15,9 @@ from headrace.contracts.transport.subjects import telemetry
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.state.state import State
 from headrace.preemption.decide import PreemptionWatch
+from headrace.preemption.device_use import DeviceUse
 from headrace.service.deciding import Deciding
+from headrace.service.fold import wall_clock
 from headrace.service.hosting import LedgerFollower, Part, Work
 from headrace.service.task_group import run_until_first_ends
 
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from nats.aio.msg import Msg
 
 UPDATE_EVERY = 2.0
+MEASURE_EVERY = 5.0
+"""Seconds between two looks at whether leases are idle; nodes send samples as often."""
 LAPSE = 10 * SECOND
 """Longest gap between two looks that counts as listening; a longer one means that this process was stopped."""
 
@@ -72,12 +76,32 @@ class Heartbeats:
 async def prepare(service: Service, follower: LedgerFollower) -> Work:
     beats = Heartbeats(lambda: service.connection.is_connected)
 
+    use = DeviceUse(wall_clock)
+
     def make(state: State) -> PreemptionWatch:
         return PreemptionWatch(state, beats)
 
     await service.connection.subscribe("hr.telemetry.*.heartbeat", cb=beats.receive)
     deciding = Deciding(service, follower, PREEMPTION, make)
-    return lambda: run_until_first_ends(deciding.run(), beats.keep_updating())
+    return lambda: run_until_first_ends(deciding.run(), beats.keep_updating(), keep_measuring(service, deciding, use))
+
+
+async def keep_measuring(service: Service, deciding: Deciding, use: DeviceUse) -> None:
+    """Receive samples while a policy has `idle_after`, and have marks decided now and then (R39). Runs until cancelled."""
+    subscription = None
+    while True:
+        policies = deciding.fold.state.policies.values()
+        is_wanted = any(policy.document.idle_after is not None or policy.idle for policy in policies)
+        if is_wanted and subscription is None:
+            use.begin()
+            deciding.decider.use = use  # type: ignore[attr-defined]  # as `make` made it
+            subscription = await service.connection.subscribe(telemetry("*", "samples"), cb=use.receive)
+        elif subscription is not None and not is_wanted:
+            await subscription.unsubscribe()
+            subscription, deciding.decider.use = None, None  # type: ignore[attr-defined]
+        if subscription is not None:
+            deciding.wake()
+        await asyncio.sleep(MEASURE_EVERY)
 
 
 PART = Part(prepare)

@@ -54,6 +54,8 @@ _SUPPLY: tuple[type[Fact], ...] = (
     f.NodeConfirmedEmptyV1,
     f.DeviceDrainedV1,
     f.DeviceReturnedV1,
+    f.LeaseIdledV1,
+    f.LeaseUsedV1,
 )
 STATED: frozenset[type[Fact]] = frozenset((*_REQUESTED, *_SUPPLY, *WRITTEN, *REMOVED))
 """Facts that are stated again. The end of a drained object is not among them: it follows."""

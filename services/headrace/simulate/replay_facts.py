@@ -78,6 +78,10 @@ def _again(world: VirtualSystem, fact: AnyFact) -> Iterator[AnyFact]:
                 yield fact
             if job is not None and job.state in HOLDING:
                 yield structs.replace(fact, attempt=job.attempt)
+        case f.LeaseIdledV1() | f.LeaseUsedV1():
+            job = world.state.jobs.get(fact.job)
+            if job is not None and fact.rank in job.leases:  # wherever it runs here: what it does with its GPUs is the same
+                yield structs.replace(fact, attempt=job.attempt, node=job.leases[fact.rank].node)
         case f.NodeLostV1() | f.NodeStoppedV1():
             world.machines.lose(fact.node)
             yield fact

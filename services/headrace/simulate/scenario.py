@@ -125,7 +125,8 @@ class Moment(ScenarioPart, frozen=True, kw_only=True):
     `begins`: when a `drain` begins, since the start.
 
     `refused`: governance has to refuse it, with this text in its message. From `refuse_starts` or `stall_starts` on until `allow_starts`,
-    the node refuses its starts (R36), or never completes them.
+    the node refuses its starts (R36), or never completes them. From `idle` or `busy` on the nodes of a job measure that it does not use its
+    GPUs, or that it does (R39); before, they cannot tell.
     """
 
     at: int
@@ -146,6 +147,8 @@ class Moment(ScenarioPart, frozen=True, kw_only=True):
     begins: int | None = None
     finish: str = ""
     fail: str = ""
+    idle: str = ""
+    busy: str = ""
     force: str = ""
     node_joins: Nodes | None = None
     apply: Documents | None = None
@@ -266,7 +269,7 @@ def _check_names(file: _File) -> Iterator[Complaint]:
 
 def _named_jobs(moment: Moment) -> Iterator[tuple[str, str]]:
     """Yield the jobs that events refer to, with the event."""
-    for what in ("cancel", "requeue", "finish", "fail"):
+    for what in ("cancel", "requeue", "finish", "fail", "idle", "busy"):
         if name := getattr(moment, what):
             yield what, name
     yield from (("cancel_many", name) for name in moment.cancel_many)
@@ -373,6 +376,8 @@ MOMENT = Shape(
         "begins": w.nullable(w.duration(AT_MAX)),
         "finish": w.TOKEN,
         "fail": w.TOKEN,
+        "idle": w.TOKEN,
+        "busy": w.TOKEN,
         "force": w.TOKEN,
         "node_joins": NODES,
         "apply": DOCUMENTS,

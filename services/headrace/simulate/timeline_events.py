@@ -53,10 +53,7 @@ def _carry_out(world: VirtualSystem, moment: Moment) -> None:
     if moment.submit is not None:
         world.submit(moment.submit)
     _request_about_jobs(world, moment)
-    if moment.finish:
-        world.machines.finish(world.names[moment.finish], world.now, 0)
-    if moment.fail:
-        world.machines.finish(world.names[moment.fail], world.now, 1)
+    _happen_to_job(world, moment)
     if moment.node_lost:
         world.machines.lose(moment.node_lost)
         world.append(PREEMPTION, [f.NodeLostV1(node=moment.node_lost, silent_for=0)])
@@ -75,6 +72,16 @@ def _carry_out(world: VirtualSystem, moment: Moment) -> None:
     if moment.delete is not None:
         world.delete(moment.delete)
     world.machines.pass_time(world.now)
+
+
+def _happen_to_job(world: VirtualSystem, moment: Moment) -> None:
+    """Apply an event of a running job: its end, or how it uses its GPUs."""
+    for name, exit_code in ((moment.finish, 0), (moment.fail, 1)):
+        if name:
+            world.machines.finish(world.names[name], world.now, exit_code)
+    for name, is_idle in ((moment.idle, True), (moment.busy, False)):
+        if name:
+            world.measure(name, idle=is_idle)
 
 
 def _request_about_jobs(world: VirtualSystem, moment: Moment) -> None:

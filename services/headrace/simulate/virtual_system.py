@@ -37,6 +37,7 @@ from headrace.preemption.decide import PreemptionWatch
 from headrace.simulate.names import elements_named, entitled_member, find_policy, numbered
 from headrace.simulate.refused import AUTHOR, Refused
 from headrace.simulate.simulated_nodes import NODE_TRIGGERS, SimulatedNodes
+from headrace.simulate.simulated_use import SimulatedUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -116,9 +117,10 @@ class VirtualSystem:
         self.log = MemoryLog(lambda: self.now, after=self.state.sequence, lasts=lasts)
         self.submits = MemoryLog(lambda: self.now, after=self.state.judged)
         self.admission = Admission(self.state, lambda _tenant, _job, _text: "")
+        self._use = SimulatedUse(self.state)
         self.deciders: dict[str, TimedDecider] = {
             ALLOCATOR: Allocator(self.state),
-            PREEMPTION: PreemptionWatch(self.state),
+            PREEMPTION: PreemptionWatch(self.state, use=self._use),
             GOVERNANCE: Governance(self.state, ZONES),
         }
         self._rests: dict[str, tuple[int, int]] = {}
@@ -132,6 +134,13 @@ class VirtualSystem:
         self.history: list[RunRecord] = []
         self.names: dict[str, str] = {}
         self._submitted = 0
+
+    def measure(self, name: str, *, idle: bool) -> None:
+        """From now on nodes measure that a job does not use its GPUs, or that it does."""
+        job = self.state.jobs.get(self.names[name])
+        if job is not None:
+            self._use.measure(job, self.now if idle else 0)
+            self._rests.pop(PREEMPTION, None)
 
     def pass_to(self, target: int) -> None:
         """Advance time to `target`, with all reactions that are due by then."""

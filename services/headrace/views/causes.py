@@ -197,6 +197,8 @@ _RULES: dict[type, Callable[[_Trail, Any], Iterable[Ref]]] = {
     f.LeaseGrantedV1: _Trail.granted,
     f.LeaseStartedV1: _Trail.lease,
     f.LeaseRungV1: lambda trail, fact: trail.last(f.StopOrderedV1, of=(fact.job, fact.attempt)),
+    f.LeaseIdledV1: lambda trail, fact: trail.lease(fact),
+    f.LeaseUsedV1: lambda trail, fact: trail.last(f.LeaseIdledV1, of=(fact.job, fact.attempt)),
     f.LeaseOverdueV1: lambda trail, fact: trail.last(f.StopOrderedV1, of=(fact.job, fact.attempt)),
     f.LeaseSuspendedV1: lambda trail, fact: trail.last(f.StopOrderedV1, of=(fact.job, fact.attempt)),
     f.ResumeOrderedV1: lambda trail, fact: trail.last(f.LeaseSuspendedV1, of=(fact.job, fact.attempt)),

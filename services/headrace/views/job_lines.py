@@ -159,6 +159,13 @@ def _settled(fact: f.PreemptionSettledV1) -> Line:
     return "all victims have left: " + ", ".join(f"{name} {format_duration(span)}" for name, span in parts), "R27"
 
 
+_USED = {
+    "busy": "its GPUs are used again",
+    "unmeasured": "its node no longer tells how much they compute",
+    "policy": "its policy has no idle_after any more",
+}
+"""Why a lease is no longer marked as idle, by cause."""
+
 _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
     f.JobAdmittedV1: _admitted,
     f.JobRejectedV1: lambda fact: (f"rejected: {fact.reason}: {fact.message}", "R13"),
@@ -182,6 +189,11 @@ _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
     f.PreemptionDismissedV1: lambda fact: (f"the plan for it was dropped: {fact.why}", "R26"),
     f.NominationEndedV1: lambda fact: (f"nothing is kept for it any more: {fact.why}", "R27"),
     f.PreemptionSettledV1: _settled,
+    f.LeaseIdledV1: lambda fact: (
+        f"idle for {format_duration(fact.idle_for)}, its GPUs at most {fact.average} % busy, says {fact.node}{_replica(fact.rank)}",
+        "R39",
+    ),
+    f.LeaseUsedV1: lambda fact: (f"it counts as idle no more: {_USED[fact.cause]}{_replica(fact.rank)}", "R39"),
     f.LeaseOverdueV1: lambda fact: (f"{fact.node} has not stopped it in time{_replica(fact.rank)}", "R28"),
     f.LeaseStartedV1: lambda fact: (f"started, isolation {fact.isolation}{_replica(fact.rank)}", "R35"),
     f.LeaseOverranV1: lambda fact: (

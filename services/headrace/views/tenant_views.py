@@ -34,6 +34,7 @@ from headrace.domain.model.node_claims import beyond
 from headrace.domain.queueing.freeze_drain import queue_closing
 from headrace.domain.queueing.gates import opens_at
 from headrace.domain.queueing.ranking import user_share
+from headrace.domain.state.idleness import idle_since, is_idle
 from headrace.domain.state.meters import hours, name_of, used
 from headrace.domain.state.quota import borrowed
 from headrace.views.job_index import QueueCounts, Rejected
@@ -118,6 +119,8 @@ def job_view(job: JobRecord, waits: WaitReasons, *, all_attempts: bool) -> JobVi
         attempts=tuple(_attempt_view(attempt) for attempt in (job.attempts if all_attempts else job.attempts[-1:])),
         array="" if array is None else format_array(array.range),
         elements={} if array is None else elements_by_state(array),
+        idle_at=idle_since(job),
+        idle_yields=is_idle(job),
     )
 
 

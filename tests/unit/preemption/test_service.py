@@ -5,16 +5,21 @@ from types import SimpleNamespace
 
 import pytest
 
+from headrace.contracts import facts as f
+from headrace.contracts.documents import model as d
 from headrace.contracts.facts import NodeLostV1
-from headrace.contracts.messages.orders import Heartbeat
+from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.facts.levels import LEVEL, RELEASES
+from headrace.contracts.messages.orders import DeviceSample, Heartbeat, Samples
 from headrace.contracts.transport.codec import encode
+from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import SECOND
 from headrace.preemption import service
 from headrace.preemption.decide import NODE_TIMEOUT
 from headrace.preemption.service import LAPSE, Heartbeats
 from headrace.service import hosting
 from headrace.service.hosting import alone
-from tests.unit.service.bus import START, Bus, running, until
+from tests.unit.service.bus import JOB, START, Bus, running, until
 
 BEATS = "hr.telemetry.*.heartbeat"
 
@@ -164,3 +169,76 @@ async def test_a_restart_loses_no_node_that_was_not_heard_of_meanwhile(bus):
         bus.register("n2")
         await until(lambda: bus.stated("preemption"))
     assert bus.stated("preemption") == [NodeLostV1(node="n1", silent_for=NODE_TIMEOUT)]
+
+
+def granted(bus) -> None:
+    """A policy with `idle_after`, and a job of it that runs on n1."""
+    policy = d.Policy(name="dev", profiles=(d.PolicyProfile(name="one"),), idle_after=600 * SECOND, idle="yield")
+    bus.state(
+        "governance", f.InstallationLevelV1(level=LEVEL, release=RELEASES[-1]), f.PolicyAppliedV1(author="a.b", policy=policy)
+    )
+    bus.state("admission", f.JobAdmittedV1(job=JOB, policy="dev", profile="one", request={"gpu": GPU_UNITS}))
+    share = DeviceShare(device="gpu0", units=GPU_UNITS)
+    amounts = {"gpu": GPU_UNITS, "job": 1}
+    lease = f.LeaseGrantedV1(job=JOB, attempt=1, node="n1", pool="hall", devices=(share,), amounts=amounts)
+    bus.state("allocator", lease)
+    bus.state("node.n1", f.LeaseStartedV1(job=JOB, attempt=1, at=bus.now, isolation="simulated"))
+
+
+@pytest.fixture
+def measuring(bus, monkeypatch):
+    """Samples are looked at without waiting; those who ended their subscription are noted."""
+    ended: list[str] = []
+
+    async def subscribe(subject, cb):
+        async def unsubscribe():
+            ended.append(subject)
+            del bus.subscriptions[subject]
+
+        bus.subscriptions[subject] = cb
+        return SimpleNamespace(unsubscribe=unsubscribe)
+
+    monkeypatch.setattr(bus, "subscribe", subscribe)
+    monkeypatch.setattr(service, "MEASURE_EVERY", 0.01)
+    monkeypatch.setattr(service, "wall_clock", bus.clock)
+    return ended
+
+
+def sample(*, idle: bool) -> bytes:
+    device = DeviceSample(device="gpu0", busy=0 if idle else 90, average=1 if idle else 90, idle=idle)
+    return encode(Samples(node="n1", at=0, window=600 * SECOND, devices=(device,)))
+
+
+SAMPLES = "hr.telemetry.*.samples"
+
+
+async def test_a_lease_that_samples_show_to_be_idle_is_marked_until_they_show_it_in_use(bus, measuring):
+    bus.hall("n1")
+    granted(bus)
+    async with running(alone(service.PART)(bus.service("preemption"))):
+        await until(lambda: SAMPLES in bus.subscriptions)
+        await bus.send(BEATS, "hr.telemetry.n1.heartbeat", beat("n1"))
+        bus.now += 599 * SECOND
+        await bus.send(SAMPLES, "hr.telemetry.n1.samples", sample(idle=True))
+        await bus.send(BEATS, "hr.telemetry.n1.heartbeat", beat("n1"))
+        bus.now += SECOND
+        await until(lambda: bus.stated("preemption"))
+        await bus.send(SAMPLES, "hr.telemetry.n1.samples", sample(idle=False))
+        await until(lambda: len(bus.stated("preemption")) > 1)
+    assert bus.stated("preemption") == [
+        f.LeaseIdledV1(job=JOB, attempt=1, node="n1", idle_for=600 * SECOND, average=1),
+        f.LeaseUsedV1(job=JOB, attempt=1, node="n1", cause="busy"),
+    ]
+
+
+async def test_samples_are_received_only_while_a_policy_wants_to_know(bus, measuring):
+    bus.hall("n1")
+    async with running(alone(service.PART)(bus.service("preemption"))):
+        await until(lambda: "hr.query.preemption.>" in bus.subscriptions)
+        assert SAMPLES not in bus.subscriptions
+        granted(bus)
+        await until(lambda: SAMPLES in bus.subscriptions)
+        bus.state(
+            "governance", f.PolicyAppliedV1(author="a.b", policy=d.Policy(name="dev", profiles=(d.PolicyProfile(name="one"),)))
+        )
+        await until(lambda: measuring == [SAMPLES])

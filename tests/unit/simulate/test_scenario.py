@@ -131,7 +131,8 @@ def test_everything_that_is_wrong_is_told_once_with_its_line_in_the_order_of_the
             "{at: 0s, refused: no}",
             (
                 "nothing happens here; write one of submit, node_lost, node_back, cordon, uncordon, drain, confirm_empty, refuse_starts, "
-                "stall_starts, allow_starts, cancel, cancel_many, requeue, finish, fail, force, node_joins, apply, delete, expect"
+                "stall_starts, allow_starts, cancel, cancel_many, requeue, finish, fail, idle, busy, force, node_joins, "
+                "apply, delete, expect"
             ),
         ),
         (

@@ -12,7 +12,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Policy(_message.Message):
-    __slots__ = ("name", "group", "profiles", "beyond_limit", "priority", "weight", "reservation", "limit", "per_pool", "preemption", "max_pending", "budgets", "windows", "etag", "closed", "sequence", "warnings", "fair_among", "per_user", "default_time_limit", "max_time_limit")
+    __slots__ = ("name", "group", "profiles", "beyond_limit", "priority", "weight", "reservation", "limit", "per_pool", "preemption", "max_pending", "budgets", "windows", "etag", "closed", "sequence", "warnings", "fair_among", "per_user", "default_time_limit", "max_time_limit", "idle_after", "idle")
     class ReservationEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,8 @@ class Policy(_message.Message):
     PER_USER_FIELD_NUMBER: _ClassVar[int]
     DEFAULT_TIME_LIMIT_FIELD_NUMBER: _ClassVar[int]
     MAX_TIME_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    IDLE_AFTER_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
     name: str
     group: str
     profiles: _containers.RepeatedCompositeFieldContainer[PolicyProfile]
@@ -76,7 +78,9 @@ class Policy(_message.Message):
     per_user: PerUser
     default_time_limit: str
     max_time_limit: str
-    def __init__(self, name: _Optional[str] = ..., group: _Optional[str] = ..., profiles: _Optional[_Iterable[_Union[PolicyProfile, _Mapping]]] = ..., beyond_limit: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., weight: _Optional[int] = ..., reservation: _Optional[_Mapping[str, str]] = ..., limit: _Optional[_Mapping[str, str]] = ..., per_pool: _Optional[_Mapping[str, Scope]] = ..., preemption: _Optional[_Union[PreemptionTerms, _Mapping]] = ..., max_pending: _Optional[int] = ..., budgets: _Optional[_Iterable[_Union[Budget, _Mapping]]] = ..., windows: _Optional[_Iterable[_Union[Window, _Mapping]]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., fair_among: _Optional[str] = ..., per_user: _Optional[_Union[PerUser, _Mapping]] = ..., default_time_limit: _Optional[str] = ..., max_time_limit: _Optional[str] = ...) -> None: ...
+    idle_after: str
+    idle: str
+    def __init__(self, name: _Optional[str] = ..., group: _Optional[str] = ..., profiles: _Optional[_Iterable[_Union[PolicyProfile, _Mapping]]] = ..., beyond_limit: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., weight: _Optional[int] = ..., reservation: _Optional[_Mapping[str, str]] = ..., limit: _Optional[_Mapping[str, str]] = ..., per_pool: _Optional[_Mapping[str, Scope]] = ..., preemption: _Optional[_Union[PreemptionTerms, _Mapping]] = ..., max_pending: _Optional[int] = ..., budgets: _Optional[_Iterable[_Union[Budget, _Mapping]]] = ..., windows: _Optional[_Iterable[_Union[Window, _Mapping]]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., fair_among: _Optional[str] = ..., per_user: _Optional[_Union[PerUser, _Mapping]] = ..., default_time_limit: _Optional[str] = ..., max_time_limit: _Optional[str] = ..., idle_after: _Optional[str] = ..., idle: _Optional[str] = ...) -> None: ...
 
 class PerUser(_message.Message):
     __slots__ = ("limit", "max_pending")

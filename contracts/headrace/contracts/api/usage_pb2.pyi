@@ -83,7 +83,7 @@ class LoadColumns(_message.Message):
     def __init__(self, node: _Optional[_Iterable[str]] = ..., name: _Optional[_Iterable[str]] = ..., busy: _Optional[_Iterable[int]] = ..., average: _Optional[_Iterable[int]] = ..., memory: _Optional[_Iterable[int]] = ..., held: _Optional[_Iterable[int]] = ..., idle: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class IdleHolder(_message.Message):
-    __slots__ = ("job", "display_name", "user", "queue", "pool", "node", "devices", "gpus", "held", "average")
+    __slots__ = ("job", "display_name", "user", "queue", "pool", "node", "devices", "gpus", "held", "average", "idle_time", "idle_yields")
     JOB_FIELD_NUMBER: _ClassVar[int]
     DISPLAY_NAME_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -94,6 +94,8 @@ class IdleHolder(_message.Message):
     GPUS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     AVERAGE_FIELD_NUMBER: _ClassVar[int]
+    IDLE_TIME_FIELD_NUMBER: _ClassVar[int]
+    IDLE_YIELDS_FIELD_NUMBER: _ClassVar[int]
     job: str
     display_name: str
     user: str
@@ -104,7 +106,9 @@ class IdleHolder(_message.Message):
     gpus: str
     held: int
     average: int
-    def __init__(self, job: _Optional[str] = ..., display_name: _Optional[str] = ..., user: _Optional[str] = ..., queue: _Optional[str] = ..., pool: _Optional[str] = ..., node: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., gpus: _Optional[str] = ..., held: _Optional[int] = ..., average: _Optional[int] = ...) -> None: ...
+    idle_time: _timestamp_pb2.Timestamp
+    idle_yields: bool
+    def __init__(self, job: _Optional[str] = ..., display_name: _Optional[str] = ..., user: _Optional[str] = ..., queue: _Optional[str] = ..., pool: _Optional[str] = ..., node: _Optional[str] = ..., devices: _Optional[_Iterable[str]] = ..., gpus: _Optional[str] = ..., held: _Optional[int] = ..., average: _Optional[int] = ..., idle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., idle_yields: _Optional[bool] = ...) -> None: ...
 
 class IdleNode(_message.Message):
     __slots__ = ("node", "pool", "gpus")

@@ -338,7 +338,7 @@ class Policy(Document, frozen=True, kw_only=True):
     """A group's reservation, limit and rank, and the profiles it may use; each link makes a queue (R12).
 
     `fair_among: users`: of candidates that rank alike otherwise, the user with the least in use goes first (R15). Time limits in
-    microseconds (R33).
+    microseconds (R33). `idle_after`: microseconds after which an idle lease is marked, and `idle`: what follows, `warn` or `yield` (R39).
     """
 
     tenant: str = DEFAULT_TENANT
@@ -357,6 +357,8 @@ class Policy(Document, frozen=True, kw_only=True):
     per_user: PerUser | None = None
     default_time_limit: int | None = None
     max_time_limit: int | None = None
+    idle_after: int | None = None
+    idle: str | None = None
     budgets: tuple[Budget, ...] = ()
     windows: tuple[Window, ...] = ()
 

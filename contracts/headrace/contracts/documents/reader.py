@@ -24,6 +24,7 @@ from headrace.contracts.values.mig import FAMILIES, charge, family_of, slices_of
 REPLICAS_MAX = 1_000  # the grants of a gang are in one record, with a limited number of facts (R2)
 PRIORITY_MAX = 1_000_000
 CALLBACK_GRACE_MAX = 600 * SECOND  # R28
+IDLE_LEAST = 600 * SECOND  # R39
 
 
 def read_documents(tree: Tree) -> d.Documents:
@@ -45,6 +46,13 @@ def _reservation_within_limit(reservation: Amounts | None, limit: Amounts) -> It
 def _check_policy(policy: d.Policy) -> Iterator[Complaint]:
     yield from _check_scope(policy)
     yield from _check_time_limits(policy)
+    if policy.idle is not None and policy.idle_after is None:
+        yield (
+            ("idle",),
+            "nothing says how long a lease has to be idle; write idle_after: 30m beside it, or leave idle out (R39)",
+        )
+    if policy.idle_after is not None and policy.idle_after < IDLE_LEAST:
+        yield ("idle_after",), "nodes measure over ten minutes; write 10m or more (R39)"
 
 
 def _check_scope(scope: d.Scope | d.Share | d.Policy) -> Iterator[Complaint]:
@@ -329,6 +337,8 @@ POLICY = Shape(
         "fair_among": w.nullable(w.choice("users")),
         "per_user": PER_USER,
         **_TIME_LIMITS,
+        "idle_after": w.nullable(w.DURATION),
+        "idle": w.nullable(w.choice("warn", "yield")),
         "budgets": Several(BUDGET),
         "windows": Several(WINDOW),
     },

@@ -88,7 +88,9 @@ from headrace.contracts.facts.nodes import (
     NodeStoppedV1,
 )
 from headrace.contracts.facts.preemption import (
+    LeaseIdledV1,
     LeaseOverdueV1,
+    LeaseUsedV1,
     NodeLostV1,
     NominationEndedV1,
     PreemptionDismissedV1,
@@ -174,6 +176,8 @@ AnyFact = (
     | MixLearnedV1
     | PreemptionSettledV1
     | LeaseOverdueV1
+    | LeaseIdledV1
+    | LeaseUsedV1
     | NodeLostV1
     | NodeRegisteredV1
     | NodeStoppedV1
@@ -233,6 +237,7 @@ __all__ = [
     "JobRequeuedV1",
     "LeaseEndedV1",
     "LeaseGrantedV1",
+    "LeaseIdledV1",
     "LeaseOverdueV1",
     "LeaseOverranV1",
     "LeaseResumedV1",
@@ -240,6 +245,7 @@ __all__ = [
     "LeaseRungV1",
     "LeaseStartedV1",
     "LeaseSuspendedV1",
+    "LeaseUsedV1",
     "LedgerSealedV1",
     "MaintenanceStatedV1",
     "MembershipClaimedV1",

@@ -23,6 +23,8 @@ from headrace.contracts.facts import (
     InstanceOrphanEndedV1,
     InstanceRefusedV1,
     InstanceReleasedV1,
+    LeaseIdledV1,
+    LeaseUsedV1,
     MaintenanceStatedV1,
     MoveOrderedV1,
     NodeApprovedV1,
@@ -67,6 +69,9 @@ ARRAYS = 3
 MAINTENANCE = 3
 """The level from which a drain may be scheduled, and pools have maintenance windows (R41)."""
 
+IDLE = 3
+"""The level from which idle leases are marked (R39)."""
+
 _SECOND: tuple[type[AnyFact], ...] = (
     *(AccountNumberedV1, MoveOrderedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
     *(StorageStatedV1, TextsLockedV1, TextsUnlockedV1),
@@ -74,7 +79,7 @@ _SECOND: tuple[type[AnyFact], ...] = (
 _THIRD: tuple[type[AnyFact], ...] = (
     *(InstanceOrderedV1, InstanceCreatedV1, InstanceRefusedV1, InstanceInterruptedV1, InstanceReleasedV1, InstanceEndedV1),
     *(InstanceOrphanEndedV1, PriceObservedV1, NodeRemovedV1),
-    *(NodeDrainScheduledV1, NodeDrainBeganV1, MaintenanceStatedV1),
+    *(LeaseIdledV1, LeaseUsedV1, NodeDrainScheduledV1, NodeDrainBeganV1, MaintenanceStatedV1),
 )
 
 SINCE: dict[type[AnyFact], int] = {**dict.fromkeys(_SECOND, 2), **dict.fromkeys(_THIRD, PROVISIONING)}

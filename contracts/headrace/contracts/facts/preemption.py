@@ -115,6 +115,33 @@ class LeaseOverdueV1(Fact, frozen=True, kw_only=True, tag="lease.overdue.v1"):
     node: str
 
 
+class LeaseIdledV1(Fact, frozen=True, kw_only=True, tag="lease.idled.v1"):
+    """By preemption, which receives samples: the node has measured the lease's devices as idle for its policy's `idle_after` (R39).
+
+    `idle_for` in microseconds; `average`: percent of the time in which the busiest of them computed over the last ten minutes.
+    """
+
+    job: str
+    attempt: int
+    rank: int = 0
+    node: str
+    idle_for: int
+    average: int = 0
+
+
+class LeaseUsedV1(Fact, frozen=True, kw_only=True, tag="lease.used.v1"):
+    """By preemption: a lease counts as idle no more (R39).
+
+    `cause`: `busy` (a device computes again), `unmeasured` (the node no longer tells) or `policy` (it has no `idle_after` any more).
+    """
+
+    job: str
+    attempt: int
+    rank: int = 0
+    node: str
+    cause: str
+
+
 class NodeLostV1(Fact, frozen=True, kw_only=True, tag="node.lost.v1"):
     """By preemption, which receives heartbeats: the node has been silent for `node_timeout` (R32)."""
 

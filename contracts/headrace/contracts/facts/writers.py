@@ -100,6 +100,8 @@ WRITER_RULES: tuple[WriterRule, ...] = (
     WriterRule(PREEMPTION, f.PreemptionNoneV1, "a search", "open"),
     WriterRule(PREEMPTION, f.PreemptionSettledV1, "a preemption", "ordered, all victims gone"),
     WriterRule(PREEMPTION, f.LeaseOverdueV1, "a lease", "past its ladder"),
+    WriterRule(PREEMPTION, f.LeaseIdledV1, "a lease", "held, preemptible"),
+    WriterRule(PREEMPTION, f.LeaseUsedV1, "a lease", "idle"),
     WriterRule(PREEMPTION, f.NodeLostV1, "a node", "registered"),
     WriterRule(NODE, f.NodeRegisteredV1, "itself", "any"),
     WriterRule(NODE, f.NodeStoppedV1, "itself", "registered"),

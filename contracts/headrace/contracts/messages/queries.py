@@ -149,8 +149,7 @@ class RecordsAnswer(Value, frozen=True, kw_only=True):
 class JobRequest(Value, frozen=True, kw_only=True):
     """One job by its id (or full key), and what is asked about it.
 
-    For `why`, `sequence` (of a ledger record) or `at` (log time) ask for the answer at that time. For `job`, `digest` is that of
-    what the asker has submitted under the id; the answer is the refusal `ID_REUSED` if the job has another digest (R14).
+    `why`: as of a record `sequence`, or a log time `at`. `job`: `ID_REUSED` unless `digest` is that of what was submitted (R14).
     """
 
     job: str
@@ -203,6 +202,8 @@ class JobView(Value, frozen=True, kw_only=True):
     mig: str = ""  # the slice of each replica, if it takes one; `gpu` in `request` is then its charge (R4)
     array: str = ""
     elements: dict[str, int] = {}
+    idle_at: int = 0  # since when all that it holds is marked as idle; 0: it is not
+    idle_yields: bool = False  # it counts as borrowed therefore (R39)
 
 
 class FactView(Value, frozen=True, kw_only=True):
@@ -342,9 +343,8 @@ class StatusRequest(Value, frozen=True, kw_only=True):
 class ServiceView(Value, frozen=True, kw_only=True):
     """One service as it reports itself: `folded` is the ledger sequence it has reached.
 
-    `level` is the installation's as of that sequence, `reads` the service's own (`contracts.facts.levels`). *governance* also reports
-    `newest`, the level that it would raise the installation to, and `held_back`, what prevents that, one line each. `trouble`: a problem
-    that does not stop the service, one line with the way out.
+    `level`: the installation's there; `reads`: the service's own (`contracts.facts.levels`). Of *governance*: `newest`, the level that it
+    would raise the installation to, and `held_back`, what prevents that. `trouble`: a problem that does not stop it, with the way out.
     """
 
     service: str

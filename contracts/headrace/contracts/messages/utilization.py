@@ -28,7 +28,10 @@ class NodeLoad(Value, frozen=True, kw_only=True):
 
 
 class IdleHolder(Value, frozen=True, kw_only=True):
-    """A job that holds devices which compute nearly nothing: `units` of them on `node`, held for `held` seconds at `average` percent."""
+    """A job that holds devices which compute nearly nothing: `units` of them on `node`, held for `held` seconds at `average` percent.
+
+    `idle_at`: since when the job is marked as idle, 0: it is not; `idle_yields`: therefore it counts as borrowed (R39).
+    """
 
     job: str
     name: str
@@ -42,6 +45,8 @@ class IdleHolder(Value, frozen=True, kw_only=True):
     units: int
     held: int
     average: int
+    idle_at: int = 0
+    idle_yields: bool = False
 
 
 class IdleNode(Value, frozen=True, kw_only=True):

@@ -63,13 +63,14 @@ def _nodes(view: JobView, last: AttemptView | None, _: int) -> str:
     return ",".join(dict.fromkeys(last.nodes)) if last is not None and view.state != "pending" else ""
 
 
-def _note(view: JobView, *_: object) -> str:
+def _note(view: JobView, _: AttemptView | None, now: int) -> str:
     if view.array:
         return ", ".join(f"{count} {state}" for state, count in view.elements.items())
     if view.state in ("pending", "rejected"):
         return view.reason
     preempted = f"{view.preemptions} x preempted" if view.preemptions else ""
-    return ", ".join(filter(None, (ending(view) if view.state in FINAL else "", preempted)))
+    idle = f"idle for {rough(max(0, now - view.idle_at))}" if view.idle_at else ""
+    return ", ".join(filter(None, (ending(view) if view.state in FINAL else "", preempted, idle)))
 
 
 _CELLS: dict[str, Callable[[JobView, AttemptView | None, int], object]] = {

@@ -37,6 +37,7 @@ from headrace.contracts.values.arrays import ELEMENTS_MAX, INDEX_MAX, format_arr
 from headrace.contracts.values.ids import index_of, written
 
 STATES = ("pending", "running", "preempting", "stopping", "suspended", "succeeded", "failed", "cancelled", "rejected")
+COUNTS = "; it counts as borrowed until it is used again (R39)"
 REQUEUED = ("running", "preempting", "suspended")
 """States of jobs that can be requeued."""
 WATCH_EVERY = 2.0
@@ -249,6 +250,7 @@ def _details(view: JobView) -> str:
             ("preemptible", "yes" if view.preemptible else "no"),
             ("priority", view.priority or None),
             ("preempted", f"{view.preemptions} times" if view.preemptions else None),
+            ("idle", f"since {local(view.idle_at)}{COUNTS if view.idle_yields else ''}" if view.idle_at else None),
             ("checkpoint", view.checkpoint),
             ("labels", ", ".join(f"{key}={value}" for key, value in sorted(view.labels.items()))),
             ("admitted", local(view.admitted_at)),

@@ -149,7 +149,7 @@ async def _idle(args: argparse.Namespace) -> int:
         print(as_json(answer.idle()))
         return 0
     if answer.holders:
-        heads = ["JOB", "NAME", "USER", "QUEUE", "NODE", "GPUS", "HELD", "BUSY"]
+        heads = ["JOB", "NAME", "USER", "QUEUE", "NODE", "GPUS", "HELD", "BUSY", "MARKED"]
         rows = [
             [
                 one.job,
@@ -160,6 +160,7 @@ async def _idle(args: argparse.Namespace) -> int:
                 one.gpus,
                 format_duration(one.held * SECOND),
                 f"{one.average} %",
+                ("counts as borrowed" if one.idle_yields else "yes") if one.idle_time else "",
             ]
             for one in answer.holders
         ]

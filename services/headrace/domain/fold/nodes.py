@@ -21,6 +21,7 @@ from headrace.domain.model.job_states import JobState
 from headrace.domain.model.node_claims import FIRST_IS_APPROVED, Approval, NodeClaimsState, approval_of, believed, with_unfit
 from headrace.domain.model.nodes import NodeState
 from headrace.domain.state import capacity
+from headrace.domain.state.idleness import unmark_idle
 from headrace.domain.state.job_deadlines import watch
 from headrace.domain.state.meters import charge, uncharge
 from headrace.domain.state.supply import recount
@@ -299,6 +300,8 @@ def release(state: State, lease: LeaseState, ending: Ending, exited_at: int) -> 
     pool = state.pools[lease.pool]
     if lease.overdue:
         capacity.count_overdue(state, pool, lease, -1)
+    if lease.idle_at:
+        unmark_idle(state, lease)
     capacity.give_back(state, job, pool, capacity.held_by(lease))
     uncharge(lease, state.now)
     if lease.yields:

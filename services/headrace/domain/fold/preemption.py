@@ -14,6 +14,7 @@ from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import Preemption
 from headrace.domain.model.preemption_state import RAN_OUT, Proposal, Search
 from headrace.domain.state import capacity
+from headrace.domain.state.idleness import mark_idle, unmark_idle
 from headrace.domain.state.job_deadlines import watch
 from headrace.domain.state.search_backoff import note_failed_search, note_found_victims
 
@@ -144,6 +145,19 @@ def _overdue(state: State, fact: f.LeaseOverdueV1, _sequence: int, _place: int) 
             preemption.overdue_at = state.now
 
 
+def _idled(state: State, fact: f.LeaseIdledV1, _sequence: int, _place: int) -> None:
+    """A lease that is suspended, or that is not preemptible, is not marked (R39)."""
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    if lease is not None and lease.job.preemptible and not lease.suspended_at:
+        mark_idle(state, lease)
+
+
+def _used(state: State, fact: f.LeaseUsedV1, _sequence: int, _place: int) -> None:
+    lease = held(state, fact.job, fact.attempt, fact.rank)
+    if lease is not None:
+        unmark_idle(state, lease)
+
+
 def _node_lost(state: State, fact: f.NodeLostV1, _sequence: int, _place: int) -> None:
     set_status(state, fact.node, "lost")
 
@@ -157,5 +171,7 @@ HANDLERS: dict[type, Any] = {
     f.NominationEndedV1: _nomination_ended,
     f.PreemptionSettledV1: _settled,
     f.LeaseOverdueV1: _overdue,
+    f.LeaseIdledV1: _idled,
+    f.LeaseUsedV1: _used,
     f.NodeLostV1: _node_lost,
 }

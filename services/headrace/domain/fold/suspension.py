@@ -11,6 +11,7 @@ from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import Preemption
 from headrace.domain.model.preemption_state import MOVED
 from headrace.domain.state import capacity
+from headrace.domain.state.idleness import unmark_idle
 from headrace.domain.state.job_deadlines import watch
 from headrace.domain.state.meters import charge
 
@@ -33,6 +34,8 @@ def _lease_suspended(state: State, fact: f.LeaseSuspendedV1, _sequence: int, _pl
         charge(lease, capacity.without_gpus(lease), state.now)
     pool.openings += lease.overdue
     lease.suspended_at, lease.resuming, lease.overdue = state.now, False, False
+    if lease.idle_at:
+        unmark_idle(state, lease)
     state.stir()
     suspends = job.stop is None or job.stop.then == "suspend"
     if suspends and len(job.leases) == job.request.replicas and all(other.suspended_at for other in job.leases.values()):

@@ -62,6 +62,8 @@ class PolicyState:
     scopes: dict[str, Scope] = field(default_factory=dict)
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     """Jobs that hold leases, by key, in the order of their grants."""
+    idle: dict[str, JobRecord] = field(default_factory=nothing)
+    """Of these, preemptible jobs all of whose leases are marked as idle (R39), by key."""
     pending: int = 0
     gate: PolicyGate | None = None
     meters: dict[str, BudgetMeter] = field(default_factory=dict)
@@ -151,6 +153,8 @@ class LeaseState:
     suspended_at: int = 0
     resuming: bool = False
     empty: bool = False
+    idle_at: int = 0
+    """Since when it is marked as idle (R39), in log time; 0: it is not."""
     charged: Amounts = field(default_factory=nothing)
     """What counts against budgets at the moment (`meters.charge`)."""
 
@@ -376,7 +380,7 @@ def new_lease(job: JobRecord, fact: LeaseGrantedV1, node: str, sequence: int, pl
     lease.sequence = sequence
     lease.place = place
     lease.granted_at = now
-    lease.started_at = lease.suspended_at = 0
+    lease.started_at = lease.suspended_at = lease.idle_at = 0
     lease.overdue = lease.resuming = lease.empty = False
     lease.charged = NOTHING
     return lease

@@ -12,6 +12,7 @@ from headrace.domain.model.jobs import PolicyState
 from headrace.domain.queueing.fairness_sides import lends, lends_as, share_side, side_below, stays_within
 from headrace.domain.queueing.gates import may_borrow, must_borrow
 from headrace.domain.queueing.ranking import may_hold_inside
+from headrace.domain.state.idleness import is_idle
 from headrace.domain.state.quota import is_above, lending_side, policy_side
 from headrace.domain.state.supply import left_for
 
@@ -34,7 +35,8 @@ class VictimGroup:
 
     `held`: what one of them holds of governed keys. `side`: the account, or those, that has to be above its reservation on one of `keys`
     (R24); `lends`: whether it is. `owed`: the accounts that all have to be within theirs before it could reclaim (R23). `sheltered`: not
-    above its policy's own reservation, while a job of another tenant asks.
+    above its policy's own reservation, while a job of another tenant asks. `idle`: they count as borrowed whatever is reserved, because
+    they are marked as idle (R39); `spare`: of these, those that are inside their reservation, which are taken last.
     """
 
     policy: PolicyState
@@ -45,6 +47,8 @@ class VictimGroup:
     lends: bool
     sheltered: bool
     gpu: int
+    idle: bool = False
+    spare: bool = False
 
 
 def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
@@ -153,14 +157,28 @@ def keys_that_count(state: State, job: JobRecord, pool: PoolState, short: frozen
     return [key for key in held if held[key] and asked.get(key) and key in counted]
 
 
+def counts_as_idle(victim: JobRecord, cause: str) -> bool:
+    """Whether the job counts as borrowed because it is idle (R39): by reclaim alone, for what was taken by priority could come back."""
+    return cause == RECLAIM and bool(victim.policy.idle) and is_idle(victim)
+
+
 def kind_of(
-    state: State, job: JobRecord, pool: PoolState, short: frozenset[str], policy: PolicyState, request: Request
+    state: State,
+    job: JobRecord,
+    pool: PoolState,
+    short: frozenset[str],
+    policy: PolicyState,
+    request: Request,
+    *,
+    idle: bool = False,
 ) -> VictimGroup:
-    """What there is to know of a policy's jobs with a request before they may be taken for `job`."""
+    """What there is to know of a policy's jobs with a request before they may be taken for `job`; `idle`: of those that are."""
     own, side = lending_side(state, policy, pool.document.name), lends_as(state, policy, job.policy, pool)
     owed = side_below(state, policy, job.policy, pool)
     held = {key: value for key, value in request.total.items() if key in pool.governed}
     keys = tuple(keys_that_count(state, job, pool, short, request.total))
-    lends = any(is_above(side, key) for key in keys)
+    above = any(is_above(side, key) for key in keys)
     sheltered = policy.document.tenant != job.tenant and not any(is_above(own, key) for key in held)
-    return VictimGroup(policy, held, side, owed, keys, lends, sheltered, request.amounts.get(GPU, 0) * request.replicas)
+    lends = above or (idle and bool(keys))
+    gpu = request.amounts.get(GPU, 0) * request.replicas
+    return VictimGroup(policy, held, side, owed, keys, lends, sheltered, gpu, idle, idle and not above)

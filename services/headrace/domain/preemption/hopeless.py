@@ -24,8 +24,8 @@ def is_hopeless(accounts: Sequence[AccountShortage], eligible: VictimCandidates)
     seen = 0
     while True:
         for kind in islice(eligible.kinds, seen, None):
-            if len(kind.keys) > 1:
-                return False  # it may be above on one key and lose any amount of another
+            if len(kind.keys) > 1 or kind.idle:
+                return False  # it may be above on one key and lose any amount of another; what is idle may be lost whatever is reserved
             (key,) = kind.keys
             above = min(scope.use.get(key, 0) - (scope.reservation or {}).get(key, 0) for scope in kind.side)
             lose = most.setdefault(kind.side, {})

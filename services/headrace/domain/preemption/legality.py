@@ -37,6 +37,12 @@ class Taken:
         if kind in self._closed:
             return False
         self._add(kind)
+        if kind.idle:  # it leaves first; for the others it may be too much then
+            if self._is_legal(kind.side):
+                return True
+            self._drop(kind)
+            self._closed.add(kind)
+            return False
         if (self._may_come_last(kind) or self._is_legal(kind.side)) and self._is_safe(kind.side):
             return True
         self._drop(kind)
@@ -70,9 +76,9 @@ class Taken:
         """Whether those of a side can be taken in some order, each while it is still above.
 
         A job that may come last is put there, and with it all of its kind: that leaves the others no worse off, so the choice
-        never matters.
+        never matters. Those that are idle go first, whatever is reserved (R39): what the others have to be above is what they leave.
         """
-        waiting = dict(self._sides[side])
+        waiting = {kind: count for kind, count in self._sides[side].items() if not kind.idle}
         kept = {scope: self._lost[scope] for scope in side}
         self._lost.update((scope, dict(lost)) for scope, lost in kept.items())
         try:

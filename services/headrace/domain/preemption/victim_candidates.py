@@ -19,18 +19,21 @@ from headrace.contracts.values.durations import SECOND
 from headrace.domain.indexes.running_index import grant_of, last_lease, site_of
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.preemption.eligibility import (
+    RECLAIM,
     VictimGroup,
     can_leave,
     can_yield,
+    counts_as_idle,
     kind_of,
     lost_bucket,
     lost_work,
     may_take_from,
     protected_until,
 )
+from headrace.domain.state.idleness import idle_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from headrace.domain.indexes.running_index import GrantBlock, RequestBucket
     from headrace.domain.model.jobs import PolicyState
@@ -44,13 +47,23 @@ _BUCKET = 2 * GPU_UNITS * SECOND
 """What is lost in the first bucket that is not 0, in GPU-unit-microseconds."""
 
 
+IDLE_BUCKET = -1
+"""Bucket of idle jobs above their reservation (R39): before all that are in use."""
+
+
+def tier_of(kind: VictimGroup) -> int:
+    """After which others the jobs of a kind are taken: 1 if sheltered (R24), 2 if they are victims only because they are idle (R39)."""
+    return 2 if kind.spare else int(kind.sheltered)
+
+
 class VictimCandidate(NamedTuple):
     """A job that may be taken. Candidates compare as R24 and R25 order them, best first; no two have the same grant.
 
-    Sheltered by its policy's own reservation last; then policy priority, bucket of lost work, newest grant (where it stands, negated).
+    `tier`: 1 if sheltered by its policy's own reservation, 2 if only its being idle makes it a victim (R39), else 0; then policy priority,
+    bucket of lost work (-1: idle, above its reservation), newest grant (where it stands, negated).
     """
 
-    sheltered: bool
+    tier: int
     priority: int
     bucket: int
     newest: int
@@ -94,7 +107,7 @@ class VictimCandidates:
         self._short = short
         self._now = now
         self._away = {node.name for node in pool.nodes.values() if node.status != "ready"}
-        self._kinds: dict[tuple[PolicyState, Request], VictimGroup] = {}
+        self._kinds: dict[tuple[PolicyState, Request, bool], VictimGroup] = {}
         self._protected = 0
         self._retry_at: int | None = None
         self._tiers = self._in_order()
@@ -136,47 +149,59 @@ class VictimCandidates:
         until = protected_until(victim)
         if until is None or until > self._now or not self._may_take_from(policy):
             return None
-        kind = self._kind(policy, victim.request)
+        kind = self._kind(policy, victim.request, idle=counts_as_idle(victim, self._cause))
         return self._candidate(victim, lost_work(victim, self._now), kind) if kind.lends else None
 
     def _may_take_from(self, policy: PolicyState) -> bool:
         return may_take_from(self._state, self._asking, policy, self._pool, self._cause)
 
-    def _kind(self, policy: PolicyState, request: Request) -> VictimGroup:
-        kind = self._kinds.get((policy, request))
+    def _kind(self, policy: PolicyState, request: Request, *, idle: bool = False) -> VictimGroup:
+        kind = self._kinds.get((policy, request, idle))
         if kind is None:
-            kind = kind_of(self._state, self._asking, self._pool, self._short, policy, request)
-            self._kinds[policy, request] = kind
+            kind = kind_of(self._state, self._asking, self._pool, self._short, policy, request, idle=idle)
+            self._kinds[policy, request, idle] = kind
         return kind
 
     @staticmethod
     def _candidate(victim: JobRecord, lost: int, kind: VictimGroup) -> VictimCandidate:
         priority, newest = kind.policy.document.priority, -grant_of(last_lease(victim))
-        return VictimCandidate(kind.sheltered, priority, lost_bucket(lost), newest, victim, site_of(victim), lost, kind)
+        bucket = IDLE_BUCKET if kind.idle and not kind.spare else lost_bucket(lost)
+        return VictimCandidate(tier_of(kind), priority, bucket, newest, victim, site_of(victim), lost, kind)
 
     def _in_order(self) -> Iterator[list[VictimCandidate]]:
-        """The sheltered ones wait until those of all priorities have been drawn who are not (R24)."""
+        """The sheltered ones wait until those of all priorities have been drawn who are not (R24), and after them come spare ones (R39)."""
         priorities: dict[int, list[PolicyState]] = {}
         for policy in self._state.policies.values():
             if policy is not self._asking.policy and policy.jobs and self._may_take_from(policy):
                 priorities.setdefault(policy.document.priority, []).append(policy)
-        sheltered = []
+        later: dict[int, list[list[_Row | _IdleRow]]] = {1: [], 2: []}
         for priority in sorted(priorities):
             rows = [row for policy in priorities[priority] for row in self._rows(policy)]
-            yield from self._tiers_of([row for row in rows if not row.kind.sheltered])
-            sheltered.append([row for row in rows if row.kind.sheltered])
-        for those in sheltered:
-            yield from self._tiers_of(those)
+            yield from self._tiers_of([row for row in rows if not tier_of(row.kind)])
+            for tier, groups in later.items():
+                groups.append([row for row in rows if tier_of(row.kind) == tier])
+        for alike in chain.from_iterable(later.values()):
+            yield from self._tiers_of(alike)
 
-    def _rows(self, policy: PolicyState) -> Iterator[_Row]:
-        index = self._state.jobs_that_may_yield().get(policy)
-        for request, jobs in index.by_pool.get(self._pool.document.name, {}).items() if index is not None else ():
+    def _rows(self, policy: PolicyState) -> Iterator[_Row | _IdleRow]:
+        index, pool = self._state.jobs_that_may_yield().get(policy), self._pool.document.name
+        idle = idle_jobs(policy, pool) if policy.idle and self._cause == RECLAIM else ()
+        for request, jobs in index.by_pool.get(pool, {}).items() if index is not None else ():
             kind = self._kind(policy, request)
             if kind.lends:
                 is_guarded = bool(self._away or policy.document.preemption.min_runtime)
-                yield _Row(kind, jobs, self._now, self._stays, is_guarded=is_guarded)
+                yield _Row(kind, jobs, self._now, self._stays, is_guarded=is_guarded, idle=idle)
+        by_request: dict[Request, list[JobRecord]] = {}
+        for victim in idle:
+            if can_yield(victim, pool):
+                by_request.setdefault(victim.request, []).append(victim)
+        for request, those in by_request.items():
+            kind = self._kind(policy, request, idle=True)
+            free = [victim for victim in those if not self._stays(victim)] if kind.lends else ()
+            if free:
+                yield _IdleRow(self._candidate(victim, lost_work(victim, self._now), kind) for victim in free)
 
-    def _tiers_of(self, rows: list[_Row]) -> Iterator[list[VictimCandidate]]:
+    def _tiers_of(self, rows: list[_Row | _IdleRow]) -> Iterator[list[VictimCandidate]]:
         """Bucket by bucket, each in order, those in front of all first; none is empty."""
         spans, left = [(*row.span(), row) for row in rows], max(0, FRONT - len(self.drawn))
         for bucket in range(min((span[0] for span in spans), default=0), max((span[1] for span in spans), default=-1) + 1):
@@ -212,17 +237,43 @@ class VictimCandidates:
         return True
 
 
+class _IdleRow:
+    """The idle jobs of one kind that may be taken (R39): a few, which are all looked at."""
+
+    __slots__ = ("_candidates", "kind")
+
+    def __init__(self, candidates: Iterable[VictimCandidate]) -> None:
+        self._candidates = sorted(candidates)
+        self.kind = self._candidates[0].kind
+
+    def span(self) -> tuple[int, int]:
+        """The first and the last bucket that contain a candidate."""
+        return self._candidates[0].bucket, self._candidates[-1].bucket
+
+    def draw(self, bucket: int) -> Iterator[VictimCandidate]:
+        """Those in a bucket, the newest grant first."""
+        return (candidate for candidate in self._candidates if candidate.bucket == bucket)
+
+
 class _Row:
     """The running jobs of one kind. Each block is thrown into buckets when it is first looked at; each job is looked at once.
 
-    `stays` is asked about all if `is_guarded`, else about those that have a minimum run time of their own.
+    `stays` is asked about all if `is_guarded`, else about those that have a minimum run time of their own. `idle` are left out.
     """
 
-    __slots__ = ("_is_guarded", "_now", "_stays", "_thrown", "jobs", "kind")
+    __slots__ = ("_idle", "_is_guarded", "_now", "_stays", "_thrown", "jobs", "kind")
 
     def __init__(
-        self, kind: VictimGroup, jobs: RequestBucket, now: int, stays: Callable[[JobRecord], bool], *, is_guarded: bool
+        self,
+        kind: VictimGroup,
+        jobs: RequestBucket,
+        now: int,
+        stays: Callable[[JobRecord], bool],
+        *,
+        is_guarded: bool,
+        idle: Sequence[JobRecord] = (),
     ) -> None:
+        self._idle = {id(victim) for victim in idle}
         self.kind = kind
         self.jobs = jobs
         self._now = now
@@ -251,7 +302,7 @@ class _Row:
     def _throw(self, block: GrantBlock) -> dict[int, list[VictimCandidate]]:
         """A block's jobs that may be taken, in buckets, the newest first."""
         kind, now, stays, is_guarded, guarded = self.kind, self._now, self._stays, self._is_guarded, block.guarded
-        terms, gpu, sheltered = kind.policy.document.preemption, kind.gpu, kind.sheltered
+        terms, gpu, tier, idle = kind.policy.document.preemption, kind.gpu, tier_of(kind), self._idle
         every, priority = terms.assume_checkpoint_every, kind.policy.document.priority
         new = tuple.__new__  # of a named tuple, in a third of the time
         found: defaultdict[int, list[VictimCandidate]] = defaultdict(list)
@@ -259,14 +310,14 @@ class _Row:
         for grant, victim, since, site in reversed(list(those)):
             if (is_guarded or grant in guarded) and stays(victim):
                 continue
+            if idle and id(victim) in idle:
+                continue
             span = now - since if since < now else 0
             if every is not None and span > every:
                 span = every
             lost = gpu * span
             bucket = (lost // _BUCKET).bit_length()
-            found[bucket].append(
-                new(VictimCandidate, (sheltered, priority, bucket, -grant, victim, site, lost // SECOND, kind))
-            )
+            found[bucket].append(new(VictimCandidate, (tier, priority, bucket, -grant, victim, site, lost // SECOND, kind)))
         return found
 
     def _bucket(self, since: int) -> int:

@@ -20,6 +20,7 @@ from headrace.domain.preemption.eligibility import (
     can_leave,
     can_yield,
     causes,
+    counts_as_idle,
     kind_of,
     may_take_from,
     protected_until,
@@ -197,9 +198,10 @@ def _review(state: State, job: JobRecord, pool: PoolState, plan: VictimPlan, now
         if not may_take_from(state, job, found.policy, pool, plan.cause):
             return f"{victim.job} need not yield to it any more"
         gone.append(found)
-        key = (*found.policy.key, found.request.order)
+        idle = counts_as_idle(found, plan.cause)
+        key = (*found.policy.key, found.request.order, idle)
         if key not in known:
-            known[key] = kind_of(state, job, pool, short, found.policy, found.request)
+            known[key] = kind_of(state, job, pool, short, found.policy, found.request, idle=idle)
         kinds.append(known[key])
     if _fits_within_limits(state, job, pool):
         return FITS_NOW

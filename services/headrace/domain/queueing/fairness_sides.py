@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.domain.state.idleness import idle_jobs
 from headrace.domain.state.quota import is_above, lending_side, over_reservation, policy_side
 
 if TYPE_CHECKING:
@@ -39,9 +40,11 @@ def stays_within(side: tuple[Scope, ...], job: JobRecord, pool: PoolState) -> bo
 
 
 def lends(state: State, policy: PolicyState, asking: PolicyState, pool: PoolState) -> bool:
-    """Whether a policy's side is above its reservation here, on a key that it holds, as `asking` sees it (R24)."""
+    """Whether a policy's side is above its reservation here, on a key that it holds, as `asking` sees it (R24), or has idle jobs (R39)."""
     held = policy.scopes.get(pool.document.name)
     if policy is asking or not policy.jobs or held is None or not held.leased:
         return False
+    if policy.idle and idle_jobs(policy, pool.document.name):
+        return True
     side = lends_as(state, policy, asking, pool)
     return any(is_above(side, key) for key in held.leased if key in pool.governed)

@@ -38,6 +38,8 @@ def job_message(view: JobView, sequence: int) -> pb.Job:
         sequence=str(sequence),
         array=view.array,
         elements=view.elements,
+        idle_time=moment(view.idle_at),
+        idle_yields=view.idle_yields,
     )
 
 

@@ -45,6 +45,8 @@ def message_of(answer: UtilizationAnswer) -> pb.Utilization:
             gpus=gpus(holder.units),
             held=holder.held,
             average=holder.average,
+            idle_time=moment(holder.idle_at),
+            idle_yields=holder.idle_yields,
         )
     for unused in answer.idle_nodes:
         message.idle_nodes.add(node=unused.node, pool=unused.pool, gpus=gpus(unused.units))

@@ -107,7 +107,7 @@ def _newer_parts(document: object) -> Iterator[tuple[str | int, ...]]:
 def _newer_policy_keys(policy: Policy) -> Iterator[str]:
     """Keys of a policy that releases below level 3 cannot read."""
     known = Policy(name=policy.name, profiles=())
-    keys = ("fair_among", "per_user", *_TIME_LIMITS)
+    keys = ("fair_among", "per_user", *_TIME_LIMITS, "idle_after", "idle")
     yield from (key for key in keys if getattr(policy, key) != getattr(known, key))
 
 

@@ -335,6 +335,14 @@ polices: []
             "profiles[0].topology.prefer: rack is required already; prefer a narrower level, or leave prefer out",
         ),
         (
+            "policies: [{name: p, profiles: [], idle: yield}]",
+            "policies[0].idle: nothing says how long a lease has to be idle; write idle_after: 30m beside it, or leave idle out (R39)",
+        ),
+        (
+            "policies: [{name: p, profiles: [], idle_after: 9m}]",
+            "policies[0].idle_after: nodes measure over ten minutes; write 10m or more (R39)",
+        ),
+        (
             "pools: [{name: a, selector: {}, topology: [rack, rack]}]",
             "pools[0].topology[1]: rack occurs twice in this list, first at [0]",
         ),

@@ -111,3 +111,5 @@ def test_keys_of_a_policy_that_older_releases_cannot_read_wait_for_the_level(ins
     text = "groups: [{name: g}]\npolicies: [{name: p, group: g, profiles: [], fair_among: users, per_user: {max_pending: 3}}]"
     found = installation.plan(text).errors
     assert found == tuple(f"policies[0].{key}: {message}" for key in ("fair_among", "per_user"))
+    text = "groups: [{name: g}]\npolicies: [{name: p, group: g, profiles: [], idle_after: 30m, idle: yield}]"
+    assert installation.plan(text).errors == tuple(f"policies[0].{key}: {message}" for key in ("idle_after", "idle"))
