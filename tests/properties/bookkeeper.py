@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 Json = dict[str, Any]
 
-TAKEN = {"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout", "moved"}
+TAKEN = {"preempted", "max_preemptions", "node_lost", "node_stopped", "drain", "start_timeout", "moved", "interrupted"}
 SUSPENDED_FOR_NOTHING = {"suspend_max", "device_lost", "suspension_lost"}
 """Causes of the end of a suspended job whose work counts as lost from level 2 on."""
 ONE = {"gpu": 126_000, "cpu": 1_000, "memory": 1_024}

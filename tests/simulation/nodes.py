@@ -75,6 +75,10 @@ class Hands:
         """The machine has something to say; this process receives it when its turn comes."""
         self._loop.call_soon(what, lease, context=self._process.context)
 
+    def state(self, fact: AnyFact) -> None:
+        """A fact of the node, such as a notice of its provider."""
+        self._state(fact)
+
     def handle(self, event: v.Event) -> None:
         """Something happened."""
         self._inbox.handle(event)

@@ -176,9 +176,16 @@ class Acting:
         self._report(f.InstanceRefusedV1(instance=instance.name, code=why.code, message=why.message[:500], closed_until=until))
 
     async def _end(self, instance: Instance) -> None:
-        at = await self._providers[instance.provider].end(instance.name, instance.provider_id, instance.region)
-        cause = instance.released if instance.created_at else "never_made"
-        self._report(f.InstanceEndedV1(instance=instance.name, provider_id=instance.provider_id, cause=cause, at=at))
+        """End it; one whose order was never answered may have been made all the same, and then has cost money."""
+        provider, name, known = self._providers[instance.provider], instance.name, instance.provider_id
+        made: list[f.AnyFact] = []
+        if not instance.created_at:
+            found = [one for one in await provider.list([instance.region]) if one.instance == name]
+            made = [f.InstanceCreatedV1(instance=name, provider_id=one.provider_id, at=one.created_at) for one in found[:1]]
+            known = found[0].provider_id if found else ""
+        at = await provider.end(name, known, instance.region)
+        cause = instance.released if known else "never_made"
+        self._report(*made, f.InstanceEndedV1(instance=name, provider_id=known, cause=cause, at=at))
 
     async def reconcile(self) -> None:
         """Compare each provider's list with the ledger, and end orphans."""

@@ -49,15 +49,14 @@ def compare(state: State, provider: str, listed: Iterable[Listed], absent: Mappi
             continue
         shown = there.get(one.name)
         if shown is not None and shown.runs:
-            if not one.created_at and not one.released:
+            if not one.created_at:
                 facts.append(f.InstanceCreatedV1(instance=one.name, provider_id=shown.provider_id, at=shown.created_at))
         elif one.created_at and not _is_connected(state, one):
             if shown is None:
                 missing[one.name] = absent.get(one.name, now)
             if shown is not None or now - missing[one.name] >= patience:
-                facts.append(
-                    f.InstanceEndedV1(instance=one.name, provider_id=one.provider_id, cause=one.released or "vanished", at=now)
-                )
+                cause, at = one.released or "vanished", (shown.ended_at if shown is not None else 0) or now
+                facts.append(f.InstanceEndedV1(instance=one.name, provider_id=one.provider_id, cause=cause, at=at))
     orphans = (shown for shown in there.values() if shown.runs and _is_orphan(state, shown, now))
     return Comparison(tuple(facts), tuple(orphans), missing)
 

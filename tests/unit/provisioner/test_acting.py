@@ -172,6 +172,22 @@ async def test_a_released_instance_is_ended_and_its_end_is_a_fact() -> None:
     assert name not in scene.site.state.nodes
 
 
+@pytest.mark.parametrize(("made", "cause", "known"), [(True, "no_answer", "p/{}"), (False, "never_made", "")])
+async def test_what_is_to_end_without_an_answer_to_its_order_is_looked_for_first(made: bool, cause: str, known: str) -> None:
+    scene = Scene(FakeProvider(ProviderAway("no route")))
+    (name,) = scene.site.ordered()
+    began = scene.site.now
+    await scene.until(lambda: scene.provider.orders)
+    scene.provider.answer, scene.provider.orders = None, []
+    scene.site.wait(HOUR)
+    scene.provider.listed = [Listed(name, f"p/{name}", began + 5)] if made else []
+    scene.site.append_facts(f.InstanceReleasedV1(instance=name, cause="no_answer"), by="provisioner")
+    await scene.until(lambda: scene.site.state.instances[name].ended_at)
+    one = scene.site.state.instances[name]
+    assert (one.ended, one.provider_id, one.created_at) == (cause, known.format(name), began + 5 if made else 0)
+    assert scene.provider.ended == [name]
+
+
 async def test_orphans_are_ended_prices_are_observed_and_a_list_that_fails_ends_nothing() -> None:
     scene = Scene(FakeProvider())
     scene.provider.listed = [Listed("cloud-strange", "p/x", scene.site.now - HOUR), Listed("cloud-new", "p/y", scene.site.now)]

@@ -25,6 +25,22 @@ def test_an_instance_whose_answer_was_lost_is_taken_over():
     assert found.facts == (f.InstanceCreatedV1(instance=name, provider_id=f"p/{name}", at=5),)
 
 
+def test_an_instance_whose_answer_was_lost_is_known_even_when_it_has_to_end():
+    site = Cloud()
+    (name,) = site.ordered()
+    site.append_facts(f.InstanceReleasedV1(instance=name, cause="no_answer"), by="provisioner")
+    found = compare(site.state, "local", [shown(name, 5)], {}, site.now)
+    assert found.facts == (f.InstanceCreatedV1(instance=name, provider_id=f"p/{name}", at=5),)
+
+
+def test_an_instance_has_ended_when_its_provider_says():
+    site = Cloud()
+    (name,) = site.ordered()
+    site.made(name)
+    gone = shown(name, 5, runs=False)._replace(ended_at=site.now - 7)
+    assert compare(site.state, "local", [gone], {}, site.now).facts == (ended(name, "vanished", site.now - 7),)
+
+
 def test_what_runs_and_is_known_is_left_alone():
     site = Cloud()
     (name,) = site.joined()

@@ -70,13 +70,17 @@ class Refusal(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """An instance with our tags in a provider's list. `runs`: False if the provider knows that it has ended."""
+    """An instance with our tags in a provider's list.
+
+    `runs`: False if the provider knows that it has ended. `ended_at`: when, in microseconds since 1970; 0: not known.
+    """
 
     instance: str
     provider_id: str
     created_at: int
     runs: bool = True
     region: str = ""
+    ended_at: int = 0
 
 
 class ProviderAway(Exception):

@@ -8,8 +8,10 @@ its token. Nothing follows from answers about credentials, rates or EC2's own fa
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 import time
+from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -42,6 +44,7 @@ PRICES_KEPT = 300.0
 """Seconds for which prices are kept before they are asked for again."""
 
 GONE = ("shutting-down", "terminated")
+_MOMENT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 
 _CAPACITY = (
     *("InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientCapacity", "UnfulfillableCapacity"),
@@ -198,20 +201,25 @@ class Ec2Provider:
         name = provider_id.rpartition("/")[2]
         if name:
             filters.append({"Name": "instance-id", "Values": [name]})
-        there = [one for one in self._described(region, filters) if _runs(one)]
-        for one in there:
+        at = 0
+        for one in [*self._described(region, filters)]:
+            if not _runs(one):
+                at = max(at, _ended(one))
+                continue
             try:
                 self._call(region, "terminate_instances", InstanceIds=[one["InstanceId"]])
             except _Refused as refused:
                 if refused.code not in _UNKNOWN_ID:
                     raise ProviderAway(refused.refusal.message) from None
-        return time.time_ns() // 1_000
+            at = time.time_ns() // 1_000
+        return at or time.time_ns() // 1_000
 
     def _listed(self, region: str) -> Iterator[Listed]:
         for one in self._described(region, self._filters()):
             name = next((tag["Value"] for tag in one.get("Tags", ()) if tag["Key"] == INSTANCE), "")
             if is_token(name):
-                yield Listed(name, _id_of(region, one), _launched(one), _runs(one), region)
+                runs = _runs(one)
+                yield Listed(name, _id_of(region, one), _launched(one), runs, region, 0 if runs else _ended(one))
 
     def _filters(self, instance: str = "") -> Rows:
         parameters = {f"tag:{INSTALLATION}": self._installation, **({f"tag:{INSTANCE}": instance} if instance else {})}
@@ -328,3 +336,9 @@ def _id_of(region: str, made: dict[str, Any]) -> str:
 
 def _launched(made: dict[str, Any]) -> int:
     return int(made["LaunchTime"].timestamp() * 1_000_000)
+
+
+def _ended(gone: dict[str, Any]) -> int:
+    """When an instance has ended, as EC2 notes it in whole seconds: `User initiated (2026-11-27 01:40:00 GMT)`; 0 if it does not say."""
+    noted = _MOMENT.search(gone.get("StateTransitionReason", ""))
+    return int(datetime.fromisoformat(f"{noted[1]}+00:00").timestamp()) * 1_000_000 if noted else 0

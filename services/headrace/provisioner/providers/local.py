@@ -195,7 +195,8 @@ class LocalProvider:
                 continue
             begun = _read_stat(place / "pid") is not None
             runs = not ended and (not begun or bool(pid_of(place)))
-            found.append(Listed(tags.instance, f"{NAME}/{tags.instance}", tags.created_at, runs))
+            at = _read_number(place / "ended") if ended else 0
+            found.append(Listed(tags.instance, f"{NAME}/{tags.instance}", tags.created_at, runs, ended_at=at))
         return found
 
     def _tags(self, place: Path) -> _Tags | None:

@@ -254,6 +254,7 @@ class SimulatedScene:
 
     async def die(self, name: str) -> None:
         self.provider.there.discard(name)
+        self.provider.ended_at[name] = 7
 
     async def close(self) -> None:
         assert self.wrong == []
