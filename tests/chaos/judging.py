@@ -94,9 +94,9 @@ async def judge(place: Place, load: Load, watching: Watching, lost_parts: list[s
     verdict.violations += [*watching.troubles, *lost_parts, *load.wrong]
     messages = await read_ledger(place)
     _see_history(verdict, messages, watching)
-    _see_jobs(verdict, messages, load)
-    _see_rules(verdict, messages)
-    await _see_books(verdict, messages, place)
+    see_jobs(verdict, messages, load)
+    see_rules(verdict, messages)
+    await see_books(verdict, messages, place)
     _see_processes(verdict, place)
     verified = place.tried("audit", "verify", within=600.0)
     if verified.returncode:
@@ -112,7 +112,7 @@ def _see_history(verdict: Verdict, messages: list[Message], watching: Watching) 
         verdict.wrong("records that had been read are gone, or others", changed)
 
 
-def _see_jobs(verdict: Verdict, messages: list[Message], load: Load) -> None:
+def see_jobs(verdict: Verdict, messages: list[Message], load: Load) -> None:
     """Every acknowledged submit has one final state, and the exit code that its process had."""
     ended: Counter[str] = Counter()
     wrong_exit: list[str] = []
@@ -139,7 +139,7 @@ def _see_jobs(verdict: Verdict, messages: list[Message], load: Load) -> None:
             verdict.wrong(f"{len(found)} jobs {what}", found)
 
 
-def _see_rules(verdict: Verdict, messages: list[Message]) -> None:
+def see_rules(verdict: Verdict, messages: list[Message]) -> None:
     """The independent auditor, on every record; and that nothing is held any more."""
     watch = Watch()
     for message in messages:
@@ -152,7 +152,7 @@ def _see_rules(verdict: Verdict, messages: list[Message]) -> None:
         verdict.wrong("records that are void", watch.void)
 
 
-async def _see_books(verdict: Verdict, messages: list[Message], place: Place) -> None:
+async def see_books(verdict: Verdict, messages: list[Message], place: Place) -> None:
     """What PostgreSQL says, line by line, is the sum of the bytes of the records alone."""
     keeper = Sweeping().read_all(messages)
     since, until = keeper.first - 1, keeper.now

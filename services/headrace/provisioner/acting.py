@@ -7,6 +7,7 @@ answer is lost is made again, after a pause that doubles.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
 import structlog
@@ -15,6 +16,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.placement.offers import closed_for, offers_of
+from headrace.provisioner.decide import Provisioner
 from headrace.provisioner.providers import NotAuthorized, NotYet, Order, ProviderAway, Refusal, machine_of
 from headrace.provisioner.reconcile import compare
 
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.model import Burst
     from headrace.domain.model.instances import Instance
     from headrace.domain.state.state import State
-    from headrace.provisioner.decide import Call, Provisioner
+    from headrace.provisioner.decide import Call
     from headrace.provisioner.providers import Listed, Provider
 
 POLL_EVERY = 0.5
+"""Seconds after which calls whose pause is over are made; new ones are made at once."""
+
 RECONCILE_EVERY = 60.0
 RETRY_FIRST, RETRY_MAX = 1.0, 60.0
 ANSWERED = 10.0
@@ -38,6 +42,21 @@ WITHIN = 120.0
 
 
 _log = structlog.get_logger("headrace.provisioner")
+
+
+class Waking(Provisioner):
+    """The rules of the provisioner, which say so when a round has named calls. `on_calls`: is called then."""
+
+    def __init__(self, state: State) -> None:
+        super().__init__(state)
+        self.on_calls: Callable[[], None] = lambda: None
+
+    def decide(self, now: int) -> tuple[f.AnyFact, ...]:
+        """As `Provisioner` does."""
+        facts = super().decide(now)
+        if self.calls:
+            self.on_calls()
+        return facts
 
 
 class Acting:
@@ -66,19 +85,27 @@ class Acting:
         self._tasks: dict[Call, asyncio.Task[None]] = {}
         self._pauses: dict[Call, tuple[float, float]] = {}
         self._absent: dict[str, dict[str, int]] = {}
+        self._woken = asyncio.Event()
         self.trouble: dict[str, str] = {}
         """Provider to why it does not answer; those that answer are not in it."""
         self.orphans_ended = 0
         self.refusals = 0
+
+    def wake(self) -> None:
+        """There are calls to be made."""
+        self._woken.set()
 
     async def run(self, leads: Callable[[], bool]) -> None:
         """Act until cancelled, while `leads`. A list that takes long delays no call."""
         reconciling = asyncio.ensure_future(self._keep_reconciling(leads))
         try:
             while not reconciling.done():
+                self._woken.clear()
                 if leads():
                     self._begin_calls(asyncio.get_running_loop().time())
-                await asyncio.sleep(POLL_EVERY)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(POLL_EVERY):
+                        await self._woken.wait()
             reconciling.result()
         finally:
             tasks = [reconciling, *self._tasks.values()]

@@ -26,8 +26,7 @@ from headrace.contracts.transport.subjects import query
 from headrace.contracts.values.ids import is_token
 from headrace.contracts.values.money import millionths
 from headrace.domain.placement.offers import offers_of, spent
-from headrace.provisioner.acting import Acting
-from headrace.provisioner.decide import Provisioner
+from headrace.provisioner.acting import Acting, Waking
 from headrace.provisioner.providers import OfferAsked, Provider, ProviderAway, ec2, machine_of, ssh
 from headrace.provisioner.providers.local import DIRECTORY, NODES, LocalProvider
 from headrace.provisioner.providers.local import NAME as LOCAL
@@ -43,15 +42,16 @@ if TYPE_CHECKING:
 
     from headrace.domain.model.instances import Instance
     from headrace.health.health import Health
+    from headrace.provisioner.decide import Provisioner
 
 LOGIN_WITHIN = 5.0
 CHECK_WITHIN = 20.0
 
 
 async def prepare(service: Service, follower: LedgerFollower) -> Work:
-    deciding = Deciding(service, follower, PROVISIONER, Provisioner)
+    deciding = Deciding(service, follower, PROVISIONER, Waking)
     decider = deciding.decider
-    if not isinstance(decider, Provisioner):
+    if not isinstance(decider, Waking):
         raise TypeError("the calls are those of the provisioner")
     known = await providers_of(service)
     acting = Acting(
@@ -63,6 +63,7 @@ async def prepare(service: Service, follower: LedgerFollower) -> Work:
         known.installation,
         known.arguments,
     )
+    decider.on_calls = acting.wake
     show(service.health, acting, decider)
     handlers = Requests(deciding, decider, known.by_name).handlers()
 

@@ -12,6 +12,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.provisioner import acting
 from headrace.provisioner.acting import Acting
+from headrace.provisioner.decide import Provisioner
 from headrace.provisioner.providers import Created, Listed, NotAuthorized, Order, ProviderAway, Refusal
 from tests.unit.provisioner.cloud import BOOT, Cloud
 
@@ -54,9 +55,12 @@ class Scene:
         self.site = Cloud(**fields)
         self.provider = provider
         self.leads: Callable[[], bool] = lambda: True
-        self.acting = Acting(
-            self.site.provisioner,
-            {"local": provider},
+        self.acting = self.acting_of(self.site.provisioner)
+
+    def acting_of(self, decider: Provisioner) -> Acting:
+        return Acting(
+            decider,
+            {"local": self.provider},
             self._login,
             lambda: None,
             lambda: self.site.now,
@@ -99,6 +103,21 @@ async def test_an_order_is_asked_for_once_and_its_answer_is_a_fact() -> None:
         *("--join-within", f"{2 * BOOT // 1_000_000}s", "--orphan-after", "1800s"),
         *("--max-life", f"{(HOUR + 2 * BOOT) // 1_000_000}s"),
     )
+
+
+async def test_a_call_is_made_as_soon_as_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acting, "POLL_EVERY", 3_600.0)
+    scene = Scene(FakeProvider())
+    decider = scene.site.provisioner = acting.Waking(scene.site.state)
+    scene.acting = scene.acting_of(decider)
+    decider.on_calls = scene.acting.wake
+    named = asyncio.Event()
+    scene.leads = lambda: not named.set()  # it has looked once, and there was nothing to do
+    waiting = asyncio.ensure_future(scene.until(lambda: scene.provider.orders))
+    await named.wait()
+    scene.site.ordered()
+    await waiting
+    assert len(scene.provider.orders) == 1
 
 
 async def test_a_call_without_an_answer_is_made_again_with_the_same_token() -> None:
