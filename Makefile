@@ -22,8 +22,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-containers test-daemonset test-deploy test-k8s test-k8s-orders test-systemd test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
-.PHONY: chaos durability load rolling
-.PHONY: bench bench-api bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-scale bench-slices bench-storm bench-trace bench-whatif
+.PHONY: chaos chaos-burst durability load rolling
+.PHONY: bench bench-api bench-bursting bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-scale bench-slices bench-storm bench-trace bench-whatif
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -161,6 +161,11 @@ bench-packing: $(INSTALLED) ## placement on a real trace, beside fragmentation g
 bench-slices: $(INSTALLED) ## MIG slices of four sizes on 800 GPUs, beside release 0.1.0, best fit and first fit
 	@$(BIN)/python -m bench.slices $(if $(JSON),--json $(JSON))
 
+bench-bursting: $(INSTALLED) ## a cloud behind a full hall: wait and cost of six weeks, submit to order, reconciling 1,000 instances
+	@$(BIN)/python -m bench.bursting order
+	@$(BIN)/python -m bench.bursting reconcile
+	@$(BIN)/python -m bench.bursting philly
+
 bench-whatif: $(INSTALLED) ## 100,000 jobs of a history played again as it was and with other policies
 	@$(BIN)/python -m bench.whatif
 
@@ -183,6 +188,9 @@ sim: $(INSTALLED) ## the whole system with seeded faults in virtual time; SEEDS=
 
 chaos: $(INSTALLED) ## break a real installation for MINUTES=10 (SEED=7 again the same way), heal it, judge what was acknowledged
 	@$(BIN)/python -m tests.chaos.campaign --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
+
+chaos-burst: $(INSTALLED) ## KILLS=500 of provisioner, allocator and NATS while nodes come and go, NOTICES=100, a cap, the end of it all: nothing leaks
+	@$(BIN)/python -m tests.chaos.burst --kills $(or $(KILLS),500) --notices $(or $(NOTICES),100) --minutes $(or $(MINUTES),120) $(if $(SEED),--seed $(SEED)) $(if $(JSON),--json $(JSON))
 
 durability: $(INSTALLED) ## power cuts, lost servers, a lost database, a lost node, kills: what survives, with counts
 	@$(BIN)/python -m tests.chaos.durability

@@ -72,7 +72,7 @@ def engine(
 
     `limits`: the time limit of every job in percent of its run time, 0: none. `pool`: fields of the pool that are to be others.
     """
-    world = World(_scenario(jobs, nodes, saves=saves, min_runtime=min_runtime, limits=limits, pool=pool or {}), judged=False)
+    world = World(scenario(jobs, nodes, saves=saves, min_runtime=min_runtime, limits=limits, pool=pool), judged=False)
     began = time.perf_counter()
     for at, _ in world.run():
         if progress:
@@ -82,10 +82,13 @@ def engine(
             )
     if progress:
         print("\r" + " " * 50 + "\r", end="", file=sys.stderr, flush=True)
-    return _outcome(world, jobs, saves=saves)
+    return outcome(world, jobs, saves=saves)
 
 
-def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, limits: int, pool: dict[str, int]) -> Scenario:
+def scenario(
+    jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, limits: int = 0, pool: dict[str, int] | None = None
+) -> Scenario:
+    """The jobs on nodes of 8 GPUs, each virtual cluster with its share; arguments as those of `engine`."""
     sizes = {job.gpus: (job.parts, job.per_node) for job in jobs}
     profiles = tuple(
         Profile(name=f"g{gpus}", request={GPU: each * GPU_UNITS}, replicas=parts, pools=("philly",))
@@ -105,7 +108,7 @@ def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, lim
         )
         for cluster, gpus in philly.shares(jobs, nodes).items()
     )
-    hall = Pool(name="philly", selector={"site": "philly"}, **{"backfill_for": BACKFILL_FOR, **pool})
+    hall = Pool(name="philly", selector={"site": "philly"}, **{"backfill_for": BACKFILL_FOR, **(pool or {})})
     submits = [
         Moment(
             at=job.submitted * SECOND,
@@ -128,7 +131,7 @@ def _scenario(jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, lim
     )
 
 
-def _outcome(world: World, jobs: list[Job], *, saves: bool) -> Outcome:
+def outcome(world: World, jobs: list[Job], *, saves: bool) -> Outcome:
     """Read off the facts alone. Only a job's first replica is looked at: all of them start and end together here."""
     numbers = {key: int(name[1:]) for name, key in world.names.items()}
     found, attempts = Outcome(), dict[str, tuple[int, int]]()

@@ -37,11 +37,10 @@ from tests.chaos.clouds import JOB, Bill, Ec2Cloud, LocalCloud, now
 from tests.chaos.judging import Verdict, read_ledger, see_books, see_jobs, see_rules
 from tests.chaos.place import Place
 
-PARTS = {"provisioner": 5, "allocator": 3, "nats-server": 2}
-"""What is killed, and how often of ten times."""
-UP_FOR = (0.2, 3.0)
-"""Seconds for which a part that was killed runs until it is killed again."""
-LASTS = (5.0, 25.0)
+PARTS = ("provisioner", "allocator", "nats-server")
+STARTS, WORKS = (0.0, 5.0), (5.0, 20.0)
+"""Ages in seconds at which a process is killed: while it starts, one time of four, or later."""
+LASTS = (5.0, 20.0)
 """Seconds of a job: longer than a node takes to come, so that one that was ordered is still needed then, and its pool stays open."""
 REST_WITHIN = 600.0
 ORPHAN_AFTER = 60
@@ -106,7 +105,7 @@ class BurstPlace(Place):
 
     def apply(self, **changed: object) -> None:
         """The documents, with what is changed in them."""
-        fields = {"near": 3, "idle": 12, "orphan_after": ORPHAN_AFTER, "cap": f"{CAP:g}", "price": f"{PRICE:g}", **changed}
+        fields = {"near": 3, "idle": 20, "orphan_after": ORPHAN_AFTER, "cap": f"{CAP:g}", "price": f"{PRICE:g}", **changed}
         documents = self.folder / "documents.yaml"
         documents.write_text(DOCUMENTS.format(**fields))
         self.headrace("apply", "-f", str(documents))
@@ -144,6 +143,12 @@ class Campaign:
         self.acknowledged[key] = 0
         return key
 
+    async def cancel(self, jobs: list[str]) -> None:
+        """End them; where they run they exit with 143."""
+        for job in jobs:
+            self.acknowledged[job] = 143
+            await self.ask(lambda hr, job=job: hr.cancel(job))
+
     async def ask(self, question: Callable[[Client], Awaitable[Any]]) -> Any:
         """The answer, however long everything is away."""
         while True:
@@ -163,9 +168,9 @@ class Campaign:
         """Until cancelled: a few jobs for each pool at a time, and then nothing, so that nodes come and go."""
         while True:
             for queue in ("near", "far"):
-                for _ in range(self.chance.randrange(4)):
+                for _ in range(self.chance.randrange(7)):
                     await self.submit(queue, self.chance.uniform(*LASTS))
-            await asyncio.sleep(self.chance.uniform(1.0, 10.0))
+            await asyncio.sleep(self.chance.uniform(10.0, 60.0))
 
     # Kills
 
@@ -179,9 +184,14 @@ class Campaign:
     async def kill(self, part: str) -> None:
         """Again and again, whenever it has run for a random while."""
         while True:
-            await asyncio.sleep(self.chance.uniform(*UP_FOR) * 10 / PARTS[part])
-            if self.place.signal(part, signal.SIGKILL):
+            age = self.chance.uniform(*(STARTS if self.chance.random() < 0.25 else WORKS))
+            while _age(pid := self.place.pid(part)) < age:
+                await asyncio.sleep(0.05)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
                 self.kills[part] += 1
+            while self.place.pid(part) == pid:
+                await asyncio.sleep(0.05)
 
     async def count_executors(self) -> None:
         """Until cancelled: no instance has two executors."""
@@ -253,15 +263,19 @@ class Campaign:
             for job in jobs:
                 view = await self.ask(lambda hr, job=job: hr.job(job))
                 attempt = view.attempts[-1] if view.attempts else None
-                if view.state != "running" or attempt is None or (job, attempt.number) in deadlines or len(deadlines) == wanted:
+                if (
+                    view.state != "running"
+                    or attempt is None
+                    or (job, attempt.attempt) in deadlines
+                    or len(deadlines) == wanted
+                ):
                     continue
                 await asyncio.sleep(0.3)  # so that there is something to save
-                deadlines[job, attempt.number] = now() + NOTICE * 1_000_000
-                self.near.take_back(attempt.nodes[0], deadlines[job, attempt.number])
+                deadlines[job, attempt.attempt] = now() + NOTICE * 1_000_000
+                self.near.take_back(attempt.nodes[0], deadlines[job, attempt.attempt])
             await asyncio.sleep(0.3)
         await asyncio.sleep(SETTLE)
-        for job in jobs:
-            await self.ask(lambda hr, job=job: hr.cancel(job))
+        await self.cancel(jobs)
         await self.until_rest("after the notices")
         saved = await self._saved()
         late = [f"{key}" for key, deadline in deadlines.items() if saved.get(key, deadline) >= deadline]
@@ -291,12 +305,11 @@ class Campaign:
         jobs = [await self.submit("capped", 36_000) for _ in range(2)]
         began, ended = time.monotonic(), False
         while not ended and time.monotonic() - began < 600:
-            await asyncio.sleep(self.chance.uniform(3.0, 9.0))
+            await asyncio.sleep(self.chance.uniform(*WORKS))
             self.kills["provisioner"] += bool(self.place.signal("provisioner", signal.SIGKILL))
             bills = self._capped()
             ended = bool(bills) and all(bill.ended for bill in bills) and _cost(bills) >= CAP / 2
-        for job in jobs:
-            await self.ask(lambda hr, job=job: hr.cancel(job))
+        await self.cancel(jobs)
         await self.until_rest("after the cap")
         cost = _cost(self._capped())
         self.found["cap"] = {
@@ -415,6 +428,14 @@ class Campaign:
             with suppress(Exception):
                 await self._client.__aexit__()
         return self.found | {"jobs": len(self.acknowledged), "violations": self.verdict.violations}
+
+
+def _age(pid: int) -> float:
+    """Seconds since a process began; -1 without one."""
+    try:
+        return time.time() - psutil.Process(pid).create_time() if pid else -1.0
+    except psutil.NoSuchProcess:
+        return -1.0
 
 
 def _cost(bills: list[Bill]) -> float:

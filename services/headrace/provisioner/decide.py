@@ -15,7 +15,7 @@ from headrace.contracts.documents.model import PROVIDERS
 from headrace.contracts.facts.levels import PROVISIONING
 from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.transport.digests import text_digest
-from headrace.contracts.values.durations import MINUTE, SECOND
+from headrace.contracts.values.durations import MINUTE
 from headrace.domain.model.calendar import period_of
 from headrace.domain.placement.offers import (
     affordable,
@@ -48,8 +48,10 @@ POOL_NAME_MAX = 54
 
 DEFAULT_BOOT = 4 * MINUTE
 
-MANY, PAUSE = 100, 25 * SECOND // 1_000
-"""With more instances than that a round takes a millisecond, so it is not repeated for every record of others, but after a pause."""
+MANY, PAUSE_EACH = 100, 150
+"""With more instances than that a round is not repeated for every record of others, but after a pause of so many microseconds for each
+instance: a round takes less than 2 for each, so all rounds of a minute take less than a second of CPU.
+"""
 
 
 class Call(NamedTuple):
@@ -76,7 +78,8 @@ class Provisioner:
     def decide(self, now: int) -> tuple[AnyFact, ...]:
         """The facts to state at log time `now`; may be empty."""
         state = self.state
-        self._skipped = not self._answers and len(state.instances) > MANY and 0 <= now - self._looked_at < PAUSE
+        many = len(state.instances) > MANY
+        self._skipped = many and not self._answers and 0 <= now - self._looked_at < self._pause
         if self._skipped:
             return ()
         self._looked_at = now
@@ -92,12 +95,16 @@ class Provisioner:
         self.calls = () if facts else tuple(calls(state))
         return tuple(facts)
 
+    @property
+    def _pause(self) -> int:
+        return PAUSE_EACH * len(self.state.instances)
+
     def next_wakeup(self) -> int | None:
         """Time at which something is due without a new record."""
         if self.state.terms.level < PROVISIONING:
             return None
         if self._skipped:
-            return self._looked_at + PAUSE
+            return self._looked_at + self._pause
         return min((moment for moment in _moments(self.state, self._looked_at) if moment > self._looked_at), default=None)
 
 

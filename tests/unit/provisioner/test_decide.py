@@ -7,7 +7,7 @@ import pytest
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.durations import DAY, HOUR, MINUTE
-from headrace.provisioner.decide import MANY, PAUSE, Call
+from headrace.provisioner.decide import MANY, PAUSE_EACH, Call
 from tests.unit.domain.site import place
 from tests.unit.provisioner.cloud import BOOT, IDLE, OFFERS, Cloud
 
@@ -232,6 +232,7 @@ def test_with_very_many_instances_it_looks_after_a_pause_instead_of_at_every_rec
     site.grow(MANY + 1)
     assert len(site.decide()) == MANY + 1
     site.grow(MANY + 2)
-    assert (site.decide(), site.provisioner.next_wakeup()) == ((), site.now + PAUSE)
-    site.wait(PAUSE)
+    pause = PAUSE_EACH * (MANY + 1)
+    assert (site.decide(), site.provisioner.next_wakeup()) == ((), site.now + pause)
+    site.wait(pause)
     assert len(site.decide()) > 0
