@@ -204,7 +204,7 @@ def _orders(place: Any) -> dict[str, int]:
 def main() -> int:
     """Print what is asked for."""
     parser = options("bench.bursting", __doc__, "an hour for philly, a minute for the others")
-    parser.add_argument("what", choices=("philly", "reconcile", "order"))
+    parser.add_argument("what", choices=("philly", "reconcile", "order"), help="what to measure")
     parser.add_argument("--jobs", type=int, help="only so many of the first jobs")
     parser.add_argument("--clouds", nargs="*", choices=[*CLOUDS], default=[*CLOUDS], help="rows of the table")
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")

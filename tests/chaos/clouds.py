@@ -58,7 +58,7 @@ class LocalCloud:
 
     @staticmethod
     def _ended(place: Path) -> int:
-        """When it has ended; 1 if its process is gone, and nobody has noted when."""
+        """When it has ended; 1 if its process is gone, and the time was not noted."""
         if (place / "ended").exists():
             return int((place / "ended").read_text())
         return 0 if pid_of(place) else 1
@@ -97,11 +97,11 @@ class _Server(FaultyEc2):
         self._before, self._after = before, after
         super().__init__()
 
-    def _passed_on(self, environ: dict[str, Any], body: bytes, start: Callable[..., Any]) -> list[bytes]:
+    def pass_on(self, environ: dict[str, Any], body: bytes, start: Callable[..., Any]) -> list[bytes]:
         action = re.search(rb"Action=(\w+)", body)
         name = action[1].decode() if action is not None else ""
         self._before(name, body.decode())
-        answer = super()._passed_on(environ, body, start)
+        answer = super().pass_on(environ, body, start)
         self._after(name)
         return answer
 

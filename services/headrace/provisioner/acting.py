@@ -52,7 +52,6 @@ class Waking(Provisioner):
         self.on_calls: Callable[[], None] = lambda: None
 
     def decide(self, now: int) -> tuple[f.AnyFact, ...]:
-        """As `Provisioner` does."""
         facts = super().decide(now)
         if self.calls:
             self.on_calls()

@@ -49,8 +49,8 @@ POOL_NAME_MAX = 54
 DEFAULT_BOOT = 4 * MINUTE
 
 MANY, PAUSE_EACH = 100, 150
-"""With more instances than that a round is not repeated for every record of others, but after a pause of so many microseconds for each
-instance: a round takes less than 2 for each, so all rounds of a minute take less than a second of CPU.
+"""With more instances than `MANY` a round is not repeated for every record of others, but after `PAUSE_EACH` microseconds for each
+instance. A round takes about 2 microseconds for each, so all rounds of a minute take less than a second of CPU.
 """
 
 

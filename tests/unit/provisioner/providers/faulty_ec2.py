@@ -95,7 +95,7 @@ class FaultyEc2:
             if action in self.answers:
                 return _error(start, self.answers[action])
             if action != "RunInstances" or parameters.get("DryRun") == "true":  # which says nothing of capacity
-                answer = self._passed_on(environ, body, start)
+                answer = self.pass_on(environ, body, start)
                 return self._shown(answer) if action == "DescribeInstances" else self._maybe_lost(environ, action, answer)
             return self._maybe_lost(environ, action, self._run(environ, body, parameters, start))
 
@@ -117,14 +117,14 @@ class FaultyEc2:
             statuses.append(status)
             return start(status, *rest)
 
-        answer = b"".join(self._passed_on(environ, body, noting))
+        answer = b"".join(self.pass_on(environ, body, noting))
         if statuses[-1].startswith("200"):
             self._made[token] = content, answer
             if self.lagging:
                 self._hidden |= dict.fromkeys(_ids(answer), self.lagging)
         return [answer]
 
-    def _passed_on(self, environ: dict[str, Any], body: bytes, start: Callable[..., Any]) -> list[bytes]:
+    def pass_on(self, environ: dict[str, Any], body: bytes, start: Callable[..., Any]) -> list[bytes]:
         return list(self._moto(environ | {"wsgi.input": io.BytesIO(body)}, start))
 
     def _maybe_lost(self, environ: dict[str, Any], action: str, answer: list[bytes]) -> list[bytes]:
