@@ -51,6 +51,8 @@ def compare(state: State, provider: str, listed: Iterable[Listed], absent: Mappi
         if shown is not None and shown.runs:
             if not one.created_at:
                 facts.append(f.InstanceCreatedV1(instance=one.name, provider_id=shown.provider_id, at=shown.created_at))
+        elif shown is not None and one.released and not shown.ended_at:
+            continue  # it is being ended, and the answer to that call says when
         elif one.created_at and not _is_connected(state, one):
             if shown is None:
                 missing[one.name] = absent.get(one.name, now)

@@ -41,6 +41,17 @@ def test_an_instance_has_ended_when_its_provider_says():
     assert compare(site.state, "local", [gone], {}, site.now).facts == (ended(name, "vanished", site.now - 7),)
 
 
+def test_when_an_instance_that_is_being_ended_was_gone_is_left_to_the_call_that_ends_it():
+    site = Cloud()
+    (name,) = site.ordered()
+    site.made(name)
+    site.append_facts(f.InstanceReleasedV1(instance=name, cause="operator"), by="provisioner")
+    gone = shown(name, 5, runs=False)
+    assert compare(site.state, "local", [gone], {}, site.now).facts == ()
+    known = gone._replace(ended_at=site.now)
+    assert compare(site.state, "local", [known], {}, site.now).facts == (ended(name, "operator", site.now),)
+
+
 def test_what_runs_and_is_known_is_left_alone():
     site = Cloud()
     (name,) = site.joined()
