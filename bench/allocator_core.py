@@ -56,7 +56,7 @@ class Core:
         self.made = 0
         self._build()
 
-    def _fold(self, by: str, facts: tuple[f.AnyFact, ...]) -> None:
+    def fold(self, by: str, facts: tuple[f.AnyFact, ...]) -> None:
         self.sequence += 1
         self.now += 1_000
         apply(self.state, Record(by=by, now=self.now, engine="bench", as_of=self.sequence - 1, facts=facts), self.sequence)
@@ -88,13 +88,13 @@ class Core:
                 )
                 facts.append(f.PolicyAppliedV1(author="bench", policy=policy))
                 self.queues += [(tenant, which, link.name) for link in links]
-        self._fold("governance", tuple(facts))
+        self.fold("governance", tuple(facts))
         for number in range(self.nodes):
             devices = tuple(Device(device=f"g{device}", model="H100-80GB", memory=81_920) for device in range(8))
             node = f.NodeRegisteredV1(
                 node=f"n{number:05d}", labels={"site": "a"}, devices=devices, cpu=128_000, memory=1_048_576, at=self.now
             )
-            self._fold(f"node.n{number:05d}", (node,))
+            self.fold(f"node.n{number:05d}", (node,))
         self._fill()
 
     def _fill(self) -> None:
@@ -104,9 +104,9 @@ class Core:
             if missing <= 0:
                 return
             for _ in range(0, missing, 500):
-                self._fold("admission", tuple(self._job() for _ in range(min(500, missing))))
+                self.fold("admission", tuple(self._job() for _ in range(min(500, missing))))
             while facts := self.allocator.decide(self.now):
-                self._fold("allocator", facts)
+                self.fold("allocator", facts)
                 for fact in facts:
                     if isinstance(fact, f.ReclaimOpenedV1):
                         self._answer(fact)
@@ -125,13 +125,13 @@ class Core:
 
     def _timed(self, by: str, facts: tuple[f.AnyFact, ...]) -> None:
         began = time.process_time()
-        self._fold(by, facts)
+        self.fold(by, facts)
         self.spent += time.process_time() - began
 
     def _answer(self, opened: f.ReclaimOpenedV1) -> None:
         """Preemption finds no victims: reclaiming is not measured here."""
         search = f"{opened.job}@{self.sequence}"
-        self._fold("preemption", (f.PreemptionNoneV1(preemption=search, job=opened.job, pool=opened.pool, why="not measured"),))
+        self.fold("preemption", (f.PreemptionNoneV1(preemption=search, job=opened.job, pool=opened.pool, why="not measured"),))
 
     def step(self) -> None:
         """Something ends, each on its node; jobs like those come; what that frees is granted."""

@@ -26,7 +26,7 @@ def measure(pending: int = 10_000, asked: int = 60, seed: int = 1) -> dict[str, 
     for policy in state.policies.values():
         for number, job in enumerate(policy.jobs.values()):
             for lease in list(job.leases.values()):
-                core._fold(
+                core.fold(
                     f"node.{lease.node}", (f.LeaseStartedV1(job=job.key, attempt=job.attempt, rank=lease.rank, at=core.now),)
                 )
             job.time_limit = None if number % 3 == 0 else chance.randrange(10 * MINUTE, 9 * HOUR)

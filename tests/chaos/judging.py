@@ -41,7 +41,7 @@ class Sweeping(Bookkeeper):
         self._in_line: list[Any] = []
         return super().account(bounds, fields)
 
-    def _piece(self, found: Any, period: int, ends: int, moment: int, span: int, fields: Sequence[str]) -> None:
+    def piece(self, found: Any, period: int, ends: int, moment: int, span: int, fields: Sequence[str]) -> None:
         while self._coming and self._coming[0][1].granted <= moment:
             key, lease = self._coming.popleft()
             self._here[key] = lease
@@ -52,7 +52,7 @@ class Sweeping(Bookkeeper):
         whole = self.leases, self.waits, self.jobs
         self.leases, self.waits, self.jobs = self._here, self._in_line, {}
         try:
-            super()._piece(found, period, ends, moment, span, fields)
+            super().piece(found, period, ends, moment, span, fields)
         finally:
             self.leases, self.waits, self.jobs = whole
 

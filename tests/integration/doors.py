@@ -43,7 +43,7 @@ class Site:
         self.account = AccountKey.at(directory / "callout.key")
         self.tokens = 0
         self._stack = stack
-        self._doors: list[asyncio.Task[None]] = []
+        self.doors: list[asyncio.Task[None]] = []
 
     async def begin(self) -> None:
         self.core = await self.login("operator")
@@ -70,7 +70,7 @@ class Site:
         core, system = await self.login("callout"), await self.login("callout-system")
         door = ConnectionAuthority(core, Verifier(self.keys), self.account, Eviction(system), JetStreamLog(core, LEDGER_STREAM))
         task = asyncio.create_task(door.run())
-        self._doors.append(task)
+        self.doors.append(task)
         await self.until(door.ready.is_set)
         return task
 
@@ -78,7 +78,7 @@ class Site:
         """One more of those who pass on what users submit."""
         connection = await self.login("governance")
         task = asyncio.create_task(Intake(connection).run())
-        self._doors.append(task)
+        self.doors.append(task)
         await connection.flush()
         return task
 
@@ -119,15 +119,15 @@ class Site:
     async def until(self, condition: Any) -> None:
         async with asyncio.timeout(PATIENCE):
             while not condition():
-                for task in self._doors:
+                for task in self.doors:
                     if task.done():
                         task.result()
                 await asyncio.sleep(0.005)
 
     async def close(self) -> None:
-        for task in self._doors:
+        for task in self.doors:
             task.cancel()
-        await asyncio.gather(*self._doors, return_exceptions=True)
+        await asyncio.gather(*self.doors, return_exceptions=True)
 
 
 @asynccontextmanager

@@ -32,7 +32,7 @@ class Feed:
     """What the feed does for one node: keeps what it should run, tells it, answers it, and reads what it states."""
 
     def __init__(self, feed: Connection, operator: Connection) -> None:
-        self._connection = feed
+        self.connection = feed
         self._log = JetStreamLog(operator, "LEDGER")
         self._numbers = count(1)
         self._sequences = count(100)
@@ -43,8 +43,8 @@ class Feed:
         self.heartbeats: list[Heartbeat] = []
 
     async def begin(self) -> None:
-        await self._connection.subscribe("hr.query.orders.node.*", cb=self._answer)
-        await self._connection.subscribe("hr.telemetry.gpu01.heartbeat", cb=self._beat)
+        await self.connection.subscribe("hr.query.orders.node.*", cb=self._answer)
+        await self.connection.subscribe("hr.telemetry.gpu01.heartbeat", cb=self._beat)
 
     async def read(self) -> None:
         """Fold the ledger, through whatever befalls the server."""
@@ -84,29 +84,29 @@ class Feed:
             **fields,
         )
         self.starts[order.lease] = order
-        await self._push(starts=(order,))
+        await self.push(starts=(order,))
         return job
 
     async def stop(self, job: str, ladder: Ladder = LADDER) -> None:
         lease = f"{job}/1/0"
         self.stops[lease] = StopOrder(lease=lease, ordered=next(self._sequences), ladder=ladder)
-        await self._push(stops=(self.stops[lease],))
+        await self.push(stops=(self.stops[lease],))
 
     async def go_on(self, job: str) -> None:
         """Take the stop of a suspended job back."""
         lease = f"{job}/1/0"
         del self.stops[lease]
-        await self._push(starts=(self.starts[lease],))
+        await self.push(starts=(self.starts[lease],))
 
     async def read_log(self, job: str) -> LogsAnswer:
-        message = await self._connection.ask("hr.logs.gpu01", encode(LogsRequest(job=job, attempt=1)))
+        message = await self.connection.ask("hr.logs.gpu01", encode(LogsRequest(job=job, attempt=1)))
         return decode(message.data, LogsAnswer)
 
     async def subscribe(self, subject: str, callback: Callable[[Any], Awaitable[None]]) -> None:
-        await self._connection.subscribe(subject, cb=callback)
+        await self.connection.subscribe(subject, cb=callback)
 
     async def publish_orders(self, payload: bytes) -> None:
-        await self._connection.publish("hr.orders.gpu01", payload)
+        await self.connection.publish("hr.orders.gpu01", payload)
 
     def of(self, job: str, kind: type[Any]) -> list[Any]:
         return [fact for fact in self.facts if isinstance(fact, kind) and fact.job == job]
@@ -125,9 +125,9 @@ class Feed:
     def rungs(self, job: str) -> list[tuple[str, str]]:
         return [(fact.rung, fact.result) for fact in self.of(job, LeaseRungV1)]
 
-    async def _push(self, starts: tuple[StartOrder, ...] = (), stops: tuple[StopOrder, ...] = ()) -> None:
+    async def push(self, starts: tuple[StartOrder, ...] = (), stops: tuple[StopOrder, ...] = ()) -> None:
         orders = Orders(node=NODE, number=next(self._numbers), through=next(self._sequences), starts=starts, stops=stops)
-        await self._connection.publish("hr.orders.gpu01", encode(orders))
+        await self.connection.publish("hr.orders.gpu01", encode(orders))
 
     def _fold(self, sequence: int, payload: bytes) -> None:
         record = decode_record(payload)

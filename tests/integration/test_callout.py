@@ -82,7 +82,7 @@ async def test_while_it_does_not_answer_services_go_on_and_others_come_in_later(
         alice = await asyncio.wait_for(knocking, PATIENCE)
         door.cancel()
         await asyncio.gather(door, return_exceptions=True)
-        here._doors.remove(door)
+        here.doors.remove(door)
         assert (await acknowledged(alice, "hr.submit.acme.alice.rnd.one"))["stream"] == "SUBMIT"
 
 

@@ -58,7 +58,7 @@ async def begin(feed: Feed, number: int, share: DeviceShare, *command: str) -> s
         env={name: os.environ[name] for name in ("LD_LIBRARY_PATH", STATE)},
     )
     feed.starts[order.lease] = order
-    await feed._push(starts=(order,))
+    await feed.push(starts=(order,))
     return job
 
 
@@ -150,7 +150,7 @@ async def test_what_devices_and_leases_do_is_told_while_it_happens(node, feed, m
     async def receive(message: Any) -> None:
         samples.append(decode(message.data, Samples))
 
-    await feed._connection.subscribe("hr.telemetry.gpu01.samples", cb=receive)
+    await feed.connection.subscribe("hr.telemetry.gpu01.samples", cb=receive)
     machine.set("gpu_util", 70, gpu=1)
     job = await begin(feed, 0, DeviceShare(device=SECOND, units=GPU_UNITS), sys.executable, "-c", TAKE, "1000")
     await until(lambda: samples and any(one.devices.get(SECOND) == 1_500 for one in samples[-1].leases))

@@ -574,7 +574,7 @@ class Bookkeeper:
         moments = self._moments(bounds)
         for period, (begins, ends) in enumerate(pairwise(bounds)):
             for since, until in pairwise(sorted({begins, ends, *(moment for moment in moments if begins < moment < ends)})):
-                self._piece(found, period, ends, since, until - since, fields)
+                self.piece(found, period, ends, since, until - since, fields)
         return {place: line for place, line in sorted(found.items()) if any(line.values())}
 
     def charges(
@@ -618,7 +618,7 @@ class Bookkeeper:
         still = [(job, job.waits_since, self.until) for job in self.jobs.values() if job.waits_in_the_books]
         return [*self.waits, *still]
 
-    def _piece(self, found: Any, period: int, ends: int, moment: int, span: int, fields: Sequence[str]) -> None:
+    def piece(self, found: Any, period: int, ends: int, moment: int, span: int, fields: Sequence[str]) -> None:
         """One stretch of time in which nothing changes."""
         for job, since, until in self._all_waits():
             if since <= moment < until:

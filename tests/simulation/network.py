@@ -487,7 +487,7 @@ class Network:
             else next((name for prefix, name in STREAMS.items() if subject.startswith(prefix)), "")
         )
         if stream:
-            answer = self._append(self.streams[stream], subject, payload, headers or {})
+            answer = self.append(self.streams[stream], subject, payload, headers or {})
             if reply:
                 self._deliver(reply, _encode(answer), "", None)
         elif subject.startswith("$JS.API."):
@@ -499,7 +499,7 @@ class Network:
 
     def write(self, subject: str, payload: bytes) -> None:
         """A record was written on the ledger, with no request."""
-        self._append(self.streams[LEDGER_STREAM], subject, payload, {})
+        self.append(self.streams[LEDGER_STREAM], subject, payload, {})
 
     def _deliver(self, subject: str, payload: bytes, reply: str, headers: dict[str, str] | None) -> bool:
         if subject.startswith("_INBOX"):
@@ -514,7 +514,7 @@ class Network:
             client.wire.down.send(subject, payload, reply, headers)
         return bool(clients)
 
-    def _append(self, stream: Stream, subject: str, payload: bytes, headers: dict[str, str]) -> dict[str, Any]:
+    def append(self, stream: Stream, subject: str, payload: bytes, headers: dict[str, str]) -> dict[str, Any]:
         now = self.loop.time()
         if self.streams_away_until > now:
             return _AWAY

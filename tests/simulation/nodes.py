@@ -131,7 +131,7 @@ class Hands:
 
     def _spawn(self, action: v.Spawn) -> None:
         order = action.order
-        self._waiting[order.lease] = self._later(START_TAKES, self._start, order)
+        self._waiting[order.lease] = self._later(START_TAKES, self.begin_job, order)
 
     def _unspawn(self, action: v.Unspawn) -> None:
         waiting = self._waiting.pop(action.lease, None)
@@ -139,7 +139,7 @@ class Hands:
             waiting.cancel()
             self.handle(v.StartFailed(self.now(), action.lease, "never_started"))
 
-    def _start(self, order: StartOrder) -> None:
+    def begin_job(self, order: StartOrder) -> None:
         if self.machine.trouble == "stall":
             return
         self._waiting.pop(order.lease, None)

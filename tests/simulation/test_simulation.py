@@ -133,14 +133,14 @@ def one_job(seconds, *faults):
 
 
 def test_what_an_executor_was_about_to_start_when_it_was_killed_is_started_by_the_next_one_only(monkeypatch):
-    lives, honest = [], Hands._start
+    lives, honest = [], Hands.begin_job
 
     def struck(self, order):
         honest(self, order)
         lives.append(current())
         current().crash_in = len(lives) == 1  # behind this very step: the journal has it, and the process is still to come
 
-    monkeypatch.setattr(Hands, "_start", struck)
+    monkeypatch.setattr(Hands, "begin_job", struck)
 
     outcome = play(one_job(1))
 
@@ -258,7 +258,7 @@ class TestWhatIsFound:
     @pytest.mark.parametrize(("gateway", "first"), [(True, 22), (False, 5)], ids=["by the gateway", "by clients"])
     def test_messages_that_bear_the_id_of_their_first_job(self, monkeypatch, gateway, first):
         """So that the server drops whatever begins with a job that has been submitted before, and says that it has it."""
-        honest = Network._append
+        honest = Network.append
 
         def named(self, stream, subject, payload, headers):
             if subject.startswith("hr.submit."):
@@ -271,7 +271,7 @@ class TestWhatIsFound:
             again = tuple(request for request in plan.again if request.gateway == gateway)
             return structs.replace(plan, jobs=tuple(structs.replace(job, gateway=gateway) for job in plan.jobs), again=again)
 
-        monkeypatch.setattr(Network, "_append", named)
+        monkeypatch.setattr(Network, "append", named)
         monkeypatch.setitem(STREAMS, SUBMIT_STREAM, STREAMS[SUBMIT_STREAM] | {"duplicate_window": 120_000_000_000})
         assert "was acknowledged and was never judged" in " ".join(found(first, one_way).violations)
 
