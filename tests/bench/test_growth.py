@@ -31,7 +31,7 @@ def test_ended_jobs_leave_after_an_hour_and_their_ids_after_a_day_so_that_a_fold
         history.note(keys, message.sequence)
         if tape.now - start > A_DAY + (len(sizes) + 1) * HOUR:
             state = reader.state
-            kept = len(state.jobs), len(state.answered), len(state.forgetting), len(index._seen), len(history._sequences)
+            kept = len(state.jobs), len(state.answered), len(state.forgetting), len(index.seen), len(history.sequences)
             sizes.append((*kept, len(dump(state)) // 100_000))
     an_hour = HOUR // EVERY * BATCH
     assert len(sizes) >= 2

@@ -138,7 +138,6 @@ async def power_cuts(folder: Path, times: int, *, lazily: bool = False) -> Line:
                 await asyncio.sleep(0.05)  # acknowledgements that are under way count
                 await writing.stop()
                 await asyncio.to_thread(machine.cut)
-            server._stopping.set()
             os.kill(server.pid, signal.SIGKILL)
             await children.stop(at_once=True)
             await bus.close()
@@ -184,7 +183,6 @@ async def power_cuts_of_the_books(folder: Path, times: int) -> Line:
                 await asyncio.gather(writing, return_exceptions=True)
                 connection.terminate()
                 await asyncio.to_thread(machine.cut)
-                server._stopping.set()
                 for pid in reversed(pids):
                     os.kill(pid, signal.SIGKILL)
             else:

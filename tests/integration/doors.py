@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from nats import errors
 from nats.aio.client import Client
 
@@ -39,7 +41,8 @@ class Site:
     def __init__(self, server: NatsServer, directory: Path, stack: AsyncExitStack, level: int) -> None:
         self.server = server
         self._level = level
-        self.keys = SigningKeys(directory / "tokens")
+        self._tokens = directory / "tokens"
+        self.keys = SigningKeys(self._tokens)
         self.account = AccountKey.at(directory / "callout.key")
         self.tokens = 0
         self._stack = stack
@@ -64,6 +67,12 @@ class Site:
     async def append_facts(self, *facts: Any) -> None:
         """A record of governance."""
         await self.governance.append(time.time_ns() // 1_000, 0, facts)
+
+    def stolen_key(self, name: str) -> Ed25519PrivateKey:
+        """The private half of a signing key, as one who can read the directory has it."""
+        key = load_pem_private_key((self._tokens / f"{name}.pem").read_bytes(), None)
+        assert isinstance(key, Ed25519PrivateKey)
+        return key
 
     async def open_door(self) -> asyncio.Task[None]:
         """One more of those who answer whom to let in."""

@@ -229,7 +229,7 @@ async def forged(here: Site) -> dict[str, str]:
         )
 
     mine = Ed25519PrivateKey.generate()
-    own = here.keys._keys[name].private
+    own = here.stolen_key(name)
 
     def by(key: Ed25519PrivateKey, **more: object) -> str:
         return jwt.encode({**claims, **more}, key, algorithm="EdDSA", headers={"kid": name})

@@ -86,24 +86,31 @@ async def test_while_it_does_not_answer_services_go_on_and_others_come_in_later(
         assert (await acknowledged(alice, "hr.submit.acme.alice.rnd.one"))["stream"] == "SUBMIT"
 
 
+class Watched(Link):
+    """Sets `reconnected` when it is connected again."""
+
+    def __init__(self, target: ClientDoor, reconnected: asyncio.Event) -> None:
+        super().__init__(target)
+        self.reconnected = reconnected
+
+    def back(self, server: str) -> None:
+        super().back(server)
+        self.reconnected.set()
+
+
 async def test_a_permission_that_runs_out_is_asked_for_again_without_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.callout.permits.LIFETIME", 1)
     async with site(tmp_path) as here:
-        link = Link(ClientDoor(here.server.url, bearer_login(await here.token("alice"))))
-        await link.open()
         back = asyncio.Event()
-        link._nats._reconnected_cb = lambda: _set(back)
+        link = Watched(ClientDoor(here.server.url, bearer_login(await here.token("alice"))), back)
+        await link.open()
         try:
             await asyncio.wait_for(back.wait(), PATIENCE)
             assert json.loads(await link.ask("hr.submit.acme.alice.rnd.one", b"{}"))["stream"] == "SUBMIT"
         finally:
             await link.close()
-
-
-async def _set(event: asyncio.Event) -> None:
-    event.set()
 
 
 async def test_a_client_whose_token_is_refused_is_told_so(tmp_path: Path) -> None:

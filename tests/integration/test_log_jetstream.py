@@ -150,7 +150,7 @@ async def test_the_server_stops_sending_to_a_reader_that_takes_nothing(operator:
 
 
 async def test_a_message_lost_on_the_way_is_fetched_again(operator: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    arrive = jetstream_reader.JetStreamReader._arrive
+    arrive = jetstream_reader.JetStreamReader.receive
     lost: list[str] = []
 
     def losing(reader: jetstream_reader.JetStreamReader, generation: int, message: RawMessage) -> None:
@@ -159,7 +159,7 @@ async def test_a_message_lost_on_the_way_is_fetched_again(operator: Connection, 
             return
         arrive(reader, generation, message)
 
-    monkeypatch.setattr(jetstream_reader.JetStreamReader, "_arrive", losing)
+    monkeypatch.setattr(jetstream_reader.JetStreamReader, "receive", losing)
     await _fill(operator, LEDGER, (b"%d" % n for n in range(20)))
     reader = await JetStreamLog(operator, LEDGER_STREAM).read(0)
     assert [message.payload for message in await _take(reader, 20)] == [b"%d" % n for n in range(20)]
@@ -171,7 +171,7 @@ async def test_the_last_message_lost_on_the_way_is_noticed_by_a_heartbeat(
     operator: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jetstream_reader, "HEARTBEAT", 0.1)
-    arrive = jetstream_reader.JetStreamReader._arrive
+    arrive = jetstream_reader.JetStreamReader.receive
     lost: list[str] = []
 
     def losing(reader: jetstream_reader.JetStreamReader, generation: int, message: RawMessage) -> None:
@@ -180,7 +180,7 @@ async def test_the_last_message_lost_on_the_way_is_noticed_by_a_heartbeat(
             return
         arrive(reader, generation, message)
 
-    monkeypatch.setattr(jetstream_reader.JetStreamReader, "_arrive", losing)
+    monkeypatch.setattr(jetstream_reader.JetStreamReader, "receive", losing)
     await _fill(operator, LEDGER, (b"0", b"1", b"2"))
     reader = await JetStreamLog(operator, LEDGER_STREAM).read(0)
     assert [message.payload for message in await _take(reader, 3)] == [b"0", b"1", b"2"]

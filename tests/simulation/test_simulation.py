@@ -247,12 +247,12 @@ class TestWhatIsFound:
         assert "was promised" in found(3).violations[0]
 
     def test_an_admission_that_passes_over_a_submission(self, monkeypatch):
-        honest = Admission._judge_message
+        honest = Admission.judge_message
 
         def careless(self, message, now):
             return message.sequence % 5 == 0 or honest(self, message, now)
 
-        monkeypatch.setattr(Admission, "_judge_message", careless)
+        monkeypatch.setattr(Admission, "judge_message", careless)
         assert "was acknowledged and was never judged" in " ".join(found(1).violations)
 
     @pytest.mark.parametrize(("gateway", "first"), [(True, 22), (False, 5)], ids=["by the gateway", "by clients"])

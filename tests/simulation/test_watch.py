@@ -105,9 +105,9 @@ def test_a_submission_that_is_counted_in_a_flood_of_refusals_is_judged(flood):
 
 
 def test_a_submission_that_is_passed_over_in_a_flood_of_refusals_is_missed(flood, monkeypatch):
-    honest = Admission._judge_message
+    honest = Admission.judge_message
     monkeypatch.setattr(
-        Admission, "_judge_message", lambda self, message, now: message.sequence == FLOOD or honest(self, message, now)
+        Admission, "judge_message", lambda self, message, now: message.sequence == FLOOD or honest(self, message, now)
     )
 
     (violation,) = play(flood).violations

@@ -119,7 +119,7 @@ class Accounting:
         self._asking = Database(dsn)
         self._places = ConcurrencyLimit(READS_MAX, READS_EACH)
         self._books = Books(fold.state)
-        self._written = NOWHERE
+        self.written = NOWHERE
         self._outages = 0
         self._currency = currency
         self._statements = StatementPieces()
@@ -130,14 +130,14 @@ class Accounting:
 
     async def run(self) -> None:
         """Work until cancelled. Raises `LogBroken`, `Fenced`, and what `Database.once` and `migrate` refuse."""
-        watching = asyncio.ensure_future(self._watch())
+        watching = asyncio.ensure_future(self.watch_pace())
         sampling: asyncio.Future[None] | None = None
         try:
             await self._writing.run(migrate)
             sampling = asyncio.ensure_future(self.sampling.run())
-            self._written = await self._writing.run(store.position)
+            self.written = await self._writing.run(store.position)
             if self._snapshots is not None:  # the record at the books' position is read, and compared with theirs
-                self._fold.state = await beginning(self._snapshots, self._written.sequence - 1)
+                self._fold.state = await beginning(self._snapshots, self.written.sequence - 1)
             reader = await self._log.read(self._fold.sequence)
             try:
                 await self._come_to_position(reader)
@@ -152,16 +152,16 @@ class Accounting:
             await self._asking.close()
             await self._loads.close()
 
-    async def _watch(self) -> None:
+    async def watch_pace(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
             await asyncio.sleep(POLL_EVERY)
             with suppress(LogError):
-                self.pace.update(max(0, await self._log.tip() - self._written.sequence), loop.time() - began)
+                self.pace.update(max(0, await self._log.tip() - self.written.sequence), loop.time() - began)
                 is_far = self.pace.behind > FAR
                 if self._niceness is not None:
-                    late = wall_clock() - self._written.now
+                    late = wall_clock() - self.written.now
                     self._niceness.update(is_far_behind=is_far and late > HURRIED_AFTER)
                 if is_far:
                     _log.info("catching_up", behind=self.pace.behind, facts_per_s=self.pace.facts_per_s)
@@ -169,7 +169,7 @@ class Accounting:
     def show(self, health: Health) -> None:
         """Declare health checks and metrics of the books and of PostgreSQL."""
         written = Following(
-            lambda: self._written.sequence, lambda: self._written.now, self._log.tip, lambda: self._written is not NOWHERE
+            lambda: self.written.sequence, lambda: self.written.now, self._log.tip, lambda: self.written is not NOWHERE
         )
         watch_fold(health, written, self._fold)
         health.check("postgres", lambda: "" if self._writing.is_there else "PostgreSQL is away; the books wait for it")
@@ -236,7 +236,7 @@ class Accounting:
             work = partial(invoice_query.read, tenant=tenant, question=question, currency=self._currency)
             return (await self._read(tenant, work)).naming(partial(name, self._fold.state, tenant))
 
-        return await self._statements.piece(tenant, question, month, lambda: self._written.sequence)
+        return await self._statements.piece(tenant, question, month, lambda: self.written.sequence)
 
     async def statement_of_instances(self, _tenant: str, _user: str, payload: bytes) -> StatementAnswer:
         """What the instances of all pools cost in a month (see `StatementRequest`)."""
@@ -246,7 +246,7 @@ class Accounting:
             work = partial(invoice_query.read_instances, question=question, currency=self._currency)
             return await self._read(ALL_TENANTS, work)
 
-        return await self._statements.piece(ALL_TENANTS, question, month, lambda: self._written.sequence)
+        return await self._statements.piece(ALL_TENANTS, question, month, lambda: self.written.sequence)
 
     async def _read(self, tenant: str, work: Callable[[Connection], Awaitable[T]]) -> T:
         """An answer from the books, for a tenant that they or the documents know."""
@@ -270,7 +270,7 @@ class Accounting:
 
     async def status(self, _tenant: str, _user: str, _payload: bytes) -> ServiceView:
         tip = await self._log.tip()
-        written = self._written
+        written = self.written
         detail = {
             "tip": tip,
             "behind": max(0, tip - written.sequence),
@@ -299,7 +299,7 @@ class Accounting:
 
     async def _come_to_position(self, reader: LogReader) -> None:
         """Fold what is in the books already, and check that they were made from this ledger."""
-        written = self._written
+        written = self.written
         tip = await self._tip_with(written.sequence)
         if tip < written.sequence:
             raise LogBroken(f"the ledger ends at {tip}, but the books hold {written.sequence} records: it lost its end")
@@ -330,7 +330,7 @@ class Accounting:
                 if not messages:  # woken only because a write has ended
                     continue
                 await self._close_gaps()
-                write = asyncio.ensure_future(self._write(self._books.settle()))
+                write = asyncio.ensure_future(self.write_changes(self._books.settle()))
                 write.add_done_callback(lambda _: reader.wake())
                 if broken is not None:
                     await write
@@ -363,7 +363,7 @@ class Accounting:
         """Load the past of meters that a very late fact changes; everything before this batch has been written."""
         for gap in self._books.gaps():
             _log.info("release_known_late", meter="/".join(gap.meter), since=gap.since)
-            await self._undisturbed(partial(store.close_gap, books=self._books, at=self._written, gap=gap))
+            await self._undisturbed(partial(store.close_gap, books=self._books, at=self.written, gap=gap))
 
     async def _undisturbed(self, work: Callable[[Connection], Awaitable[None]]) -> None:
         """Do `work` on the books. Raises `Fenced` if another process has changed them."""
@@ -372,12 +372,12 @@ class Accounting:
         except store.PositionMoved as error:
             raise Fenced(f"another process writes these books: {error}") from error
 
-    async def _write(self, changes: RowChanges) -> None:
+    async def write_changes(self, changes: RowChanges) -> None:
         try:
             await self._undisturbed(partial(store.write, changes=changes))
         except store.CopyDiffers as error:
             raise LogBroken(str(error)) from error
-        self._written = changes.position
+        self.written = changes.position
         self.pace.facts += len(changes.facts)
         if self.pace.so_far >= self._survey_at:
             self._survey_at = 2 * self.pace.so_far
@@ -385,7 +385,7 @@ class Accounting:
         if self._writing.outages > self._outages:
             self._outages = self._writing.outages
             with suppress(LogError):
-                _log.info("catching_up", position=self._written.sequence, behind=await self._log.tip() - self._written.sequence)
+                _log.info("catching_up", position=self.written.sequence, behind=await self._log.tip() - self.written.sequence)
 
 
 def _of_all(handler: Handler, _tenant: str, user: str, payload: bytes) -> Any:

@@ -88,7 +88,7 @@ class Admission:
             self.waiting.popleft()
         self._second = now // SECOND
         for message in self.waiting:
-            if not self._judge_message(message, now):
+            if not self.judge_message(message, now):
                 break
             through = message.sequence
         self._facts += [f.RefusalsCountedV1(tenant=t, user=u, reason=r, count=n) for (t, u, r), n in self._counted.items()]
@@ -107,7 +107,7 @@ class Admission:
         self._facts += facts
         return True
 
-    def _judge_message(self, message: StoredMessage, now: int) -> bool:
+    def judge_message(self, message: StoredMessage, now: int) -> bool:
         """Judge one message. Returns False if the record was full before the message's end."""
         try:
             if message.subject.startswith("hr.cancel."):

@@ -27,40 +27,40 @@ class BackfillCandidates:
     kept units might be lent.
     """
 
-    __slots__ = ("_amended", "_document", "_live", "_serials", "_waited", "_waiting", "due", "has_limited", "resting")
+    __slots__ = ("_amended", "_document", "_live", "_serials", "_waited", "due", "has_limited", "resting", "waiting")
 
     def __init__(self, document: Pool, *, amended: bool) -> None:
         self.due = self.resting = 0
         self.has_limited = False
         self._amended = amended
         self._document = document
-        self._waiting: list[tuple[int, int, int, PoolCandidates, JobRecord, int]] = []
+        self.waiting: list[tuple[int, int, int, PoolCandidates, JobRecord, int]] = []
         self._waited = self._live = 0
         self._serials: dict[PoolCandidates, None] = {}
 
     def add_head(self, candidates: PoolCandidates, number: int, head: JobRecord) -> None:
         """Note when a new head of a request will have waited long enough."""
-        if len(self._waiting) > WAITING_KEPT and len(self._waiting) > 4 * self._live:
-            self._waiting = [entry for entry in self._waiting if _heads(*entry[2:])]
-            heapify(self._waiting)
-            self._live = len(self._waiting)
+        if len(self.waiting) > WAITING_KEPT and len(self.waiting) > 4 * self._live:
+            self.waiting = [entry for entry in self.waiting if _heads(*entry[2:])]
+            heapify(self.waiting)
+            self._live = len(self.waiting)
         if head.time_limit is not None:
             self.has_limited = True
         since = head.pending_since
         self._waited += 1
-        heappush(self._waiting, (since + self._document.backfill_for, self._waited, number, candidates, head, since))
+        heappush(self.waiting, (since + self._document.backfill_for, self._waited, number, candidates, head, since))
 
     def advance(self, now: int) -> bool:
         """Begin and end all backfill up to `now`. Returns whether there were any."""
         changed = False
-        while self._waiting and self._waiting[0][0] <= now:
-            _, _, number, candidates, head, since = heappop(self._waiting)
+        while self.waiting and self.waiting[0][0] <= now:
+            _, _, number, candidates, head, since = heappop(self.waiting)
             if not _heads(number, candidates, head, since):
                 continue
             turn, bit, changed = turn_of(self._document, since, now) if self._amended else ALWAYS, 1 << number, True
             if turn.until is not None:
                 self._waited += 1
-                heappush(self._waiting, (turn.until, self._waited, number, candidates, head, since))
+                heappush(self.waiting, (turn.until, self._waited, number, candidates, head, since))
             candidates.due = candidates.due | bit if turn.keeps else candidates.due & ~bit
             candidates.resting = candidates.resting & ~bit if turn.keeps else candidates.resting | bit
             self._serials[candidates] = None
@@ -78,9 +78,9 @@ class BackfillCandidates:
 
     def next(self) -> int | None:
         """Time at which the next turn begins or ends."""
-        while self._waiting and not _heads(*self._waiting[0][2:]):
-            heappop(self._waiting)
-        return self._waiting[0][0] if self._waiting else None
+        while self.waiting and not _heads(*self.waiting[0][2:]):
+            heappop(self.waiting)
+        return self.waiting[0][0] if self.waiting else None
 
 
 def _heads(number: int, candidates: PoolCandidates, head: JobRecord, since: int) -> bool:

@@ -43,11 +43,11 @@ class CandidateIndex:
         self._owners: frozenset[str] = frozenset()
         self.queues: dict[str, PoolQueue] = {}
         self.infeasible: dict[tuple[object, ...], object] = {}
-        self._state = state
+        self.state = state
         self._documents = -1
         self._unbounded: tuple[int, frozenset[str]] = -1, frozenset()
         self._requests_max = REQUESTS_KEPT
-        self._classes: dict[ClassKey, PendingClass] = {}
+        self.classes: dict[ClassKey, PendingClass] = {}
         self._known: dict[JobGroup, tuple[PendingClass, int]] = {}
         self._ordered: list[PoolQueue] = []
         self._policies_in_pool: dict[PolicyState, dict[str, PolicyInPool]] = {}
@@ -60,7 +60,7 @@ class CandidateIndex:
 
     def refresh(self) -> None:
         """Update the parts that the fold, or a trial grant, has marked."""
-        state, changes = self._state, self._changes
+        state, changes = self.state, self._changes
         if state.pending.changes is not changes:  # another index has followed the state since
             changes = self._changes = state.pending.watch(missed=True)
         groups, policies, missed = changes.groups, changes.policies, changes.missed
@@ -86,8 +86,8 @@ class CandidateIndex:
     @property
     def unbounded(self) -> frozenset[str]:
         """Keys that no pool bounds (`quota.unbounded`), computed once for each change of documents."""
-        if self._unbounded[0] != self._state.documents_sequence:
-            self._unbounded = self._state.documents_sequence, unbounded(self._state)
+        if self._unbounded[0] != self.state.documents_sequence:
+            self._unbounded = self.state.documents_sequence, unbounded(self.state)
         return self._unbounded[1]
 
     @property
@@ -108,7 +108,7 @@ class CandidateIndex:
 
     def next_due(self, now: int) -> int | None:
         """Time at which units may be kept for another head, or no longer for one (R16)."""
-        if not self._state.pending.groups:
+        if not self.state.pending.groups:
             return None
         self.refresh()
         for queue in self.queues.values():
@@ -123,7 +123,7 @@ class CandidateIndex:
         for memo in (
             self.infeasible,
             self.queues,
-            self._classes,
+            self.classes,
             self._known,
             self._policies_in_pool,
             self._shares,
@@ -133,16 +133,16 @@ class CandidateIndex:
         self._borrowers.clear()
         self._outdated = {}
         self._ordered = []
-        self.needs = Needs(has_spot=any(pool.index.has_spot for pool in self._state.pools.values()))
-        self._owners = owners_named(pool.document for pool in self._state.pools.values())
-        groups = self._state.pending.groups.values()
+        self.needs = Needs(has_spot=any(pool.index.has_spot for pool in self.state.pools.values()))
+        self._owners = owners_named(pool.document for pool in self.state.pools.values())
+        groups = self.state.pending.groups.values()
         live = {(group.request.order, group.avoiding, self._reach(group)) for group in groups}
         self._requests_max = REQUESTS_KEPT + 2 * len(live)
 
     def candidates_of(self, job: JobRecord, pool: str) -> tuple[PoolCandidates, int] | None:
         """Candidates and request number of a group's head in a pool; None if it is not a candidate there."""
-        group = self._state.pending.group_of(job)
-        pending_class = self._classes.get(_key(group)) if group is not None else None
+        group = self.state.pending.group_of(job)
+        pending_class = self.classes.get(_key(group)) if group is not None else None
         if group is None or pending_class is None:
             return None
         candidates = next((candidates for candidates in pending_class.pool_candidates if candidates.queue.name == pool), None)
@@ -179,27 +179,27 @@ class CandidateIndex:
         return pending_class if pending_class.see(number, group, head) else None
 
     def _class_of(self, group: JobGroup) -> PendingClass | None:
-        pending_class = self._classes.get(_key(group))
+        pending_class = self.classes.get(_key(group))
         if pending_class is None:
-            profile = self._state.profile(group.policy.document.tenant, group.profile)
+            profile = self.state.profile(group.policy.document.tenant, group.profile)
             if profile is None:
                 return None
-            pending_class = self._classes[_key(group)] = self._make_class(group, profile)
+            pending_class = self.classes[_key(group)] = self._make_class(group, profile)
         return pending_class
 
     def _make_class(self, group: JobGroup, profile: Profile) -> PendingClass:
         policy = group.policy
         borrows = next((link.borrow for link in policy.document.profiles if link.name == group.profile), True)
-        by_firm = ranks_by_firm(self._state, preemptible=group.preemptible)
+        by_firm = ranks_by_firm(self.state, preemptible=group.preemptible)
         pending_class = PendingClass(group, borrows=borrows, reclaims_first=profile.reclaim_before_spill, by_firm=by_firm)
         for name in profile.pools:
-            pool = self._state.pools.get(name)
-            if pool is None or name == group.barred_from or not may_start(self._state, group, name):
+            pool = self.state.pools.get(name)
+            if pool is None or name == group.barred_from or not may_start(self.state, group, name):
                 continue
             if not may_enter(pool, policy.document.tenant, policy.document.group):
                 continue
             queue = self._queue(pool)
-            static = static_rank(self._state, policy, group.profile, pool)
+            static = static_rank(self.state, policy, group.profile, pool)
             PoolCandidates(
                 *(pending_class, self._policy_in_pool(policy, queue), queue),
                 *(self._borrower_queue(policy, queue, static), static, self.needs),
@@ -209,8 +209,8 @@ class CandidateIndex:
     def _queue(self, pool: PoolState) -> PoolQueue:
         queue = self.queues.get(pool.document.name)
         if queue is None:
-            queue = self.queues[pool.document.name] = PoolQueue(pool, self._outdated, amended=self._state.terms.amended)
-            for policy in self._state.policies.values():
+            queue = self.queues[pool.document.name] = PoolQueue(pool, self._outdated, amended=self.state.terms.amended)
+            for policy in self.state.policies.values():
                 self._measure(policy)
         return queue
 
@@ -219,10 +219,8 @@ class CandidateIndex:
         if queue.name not in policies:
             key = (policy.document.tenant, queue.name)
             if key not in self._shares:
-                self._shares[key] = TenantShareInPool(
-                    queue.pool, self._state.shares.get(key), amended=self._state.terms.amended
-                )
-            policies[queue.name] = PolicyInPool(self._state, policy, queue, self._shares[key])
+                self._shares[key] = TenantShareInPool(queue.pool, self.state.shares.get(key), amended=self.state.terms.amended)
+            policies[queue.name] = PolicyInPool(self.state, policy, queue, self._shares[key])
         return policies[queue.name]
 
     def _borrower_queue(self, policy: PolicyState, queue: PoolQueue, static: tuple[int, int, int]) -> BorrowerQueue:
@@ -230,7 +228,7 @@ class CandidateIndex:
         borrower_queue = borrower_queues.get((queue.name, static))
         if borrower_queue is None:
             self._made += 1
-            borrower = self._borrowers.setdefault(policy, Borrower(self._state, policy, self._outdated))
+            borrower = self._borrowers.setdefault(policy, Borrower(self.state, policy, self._outdated))
             borrower_queue = borrower_queues[queue.name, static] = BorrowerQueue(queue.tier(static), self._made, borrower)
         return borrower_queue
 
@@ -239,7 +237,7 @@ class CandidateIndex:
         policies = self._policies_in_pool.get(policy)
         if policies is None:
             policies = self._policies_in_pool[policy] = {}
-        if len(policies) < len(policy.scopes) and self._state.policies.get(policy.key) is policy:
+        if len(policies) < len(policy.scopes) and self.state.policies.get(policy.key) is policy:
             for name, scope in policy.scopes.items():
                 if (scope.use or scope.leased_minus_use) and name not in policies and name in self.queues:
                     self._policy_in_pool(policy, self.queues[name])

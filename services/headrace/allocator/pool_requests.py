@@ -26,12 +26,12 @@ class PoolRequests:
         "_across",
         "_lending",
         "_of_shape",
-        "_placeable",
         "_serials",
         "_within",
         "ceiling",
         "lendings",
         "name",
+        "placeable_by_owners",
         "pool",
         "version",
     )
@@ -41,7 +41,7 @@ class PoolRequests:
         self.name = pool.document.name
         self.version = 0
         self._of_shape: dict[tuple[str, ...], dict[int, int]] = {}
-        self._placeable: dict[tuple[str, ...], dict[int, int]] = {}
+        self.placeable_by_owners: dict[tuple[str, ...], dict[int, int]] = {}
         self.ceiling = Ceiling(pool)
         self._within: dict[str, dict[PolicyState, None]] = {}
         self._across: dict[str, dict[PolicyState, None]] = {}
@@ -61,7 +61,7 @@ class PoolRequests:
         known = of_shape.get(shape, 0)
         if not known >> number & 1:
             of_shape[shape] = known | 1 << number
-            self._placeable.clear()
+            self.placeable_by_owners.clear()
 
     def placeable(self) -> int:
         """Requests with one replica that some node takes now."""
@@ -73,13 +73,13 @@ class PoolRequests:
     def _placeable_on(self, owners: tuple[str, ...]) -> int:
         """Cached by set of shapes, because in a full pool the same few recur; a request has one shape."""
         shapes = self.pool.index.feasible(owners)
-        known = self._placeable.get(owners)
+        known = self.placeable_by_owners.get(owners)
         if known is None:
-            known = self._placeable[owners] = {0: 0}
+            known = self.placeable_by_owners[owners] = {0: 0}
         requests = known.get(shapes)
         if requests is None:
             if len(known) > PLACEABLE_KEPT:
-                known = self._placeable[owners] = {0: 0}
+                known = self.placeable_by_owners[owners] = {0: 0}
             before, requests = next(reversed(known.items()))
             for shape in bits_of(shapes ^ before):
                 requests ^= self._of_shape[owners].get(shape, 0)

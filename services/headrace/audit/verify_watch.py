@@ -72,13 +72,13 @@ class VerificationTask:
         self._kept = kept
         self._every = every
         self._steady = steady
-        self._reported = 0
+        self.reported = 0
         self._stated = 0
         self._noted = 0
         self._sealed_at = steady()
         self.is_caught_up = False
         self._last_of_others = 0
-        self._tip = 0
+        self.tip = 0
         self.verifier = self._begin(engine, fold)
 
     def _begin(self, engine: str, fold: FoldedLedger | None) -> LedgerVerifier:
@@ -136,7 +136,7 @@ class VerificationTask:
         await asyncio.Event().wait()  # keeps running, so that queries are answered
 
     async def _follow(self) -> None:
-        self._tip = await self._patient_tip()
+        self.tip = await self._patient_tip()
         reader = await self._log.read(0)
         try:
             while True:
@@ -154,7 +154,7 @@ class VerificationTask:
         decisions = self.verifier.decisions
         if decisions is not None:
             decisions.fold_before(time.time_ns() // 1_000 - SETTLED_AFTER)
-        if self.verifier.chains.last >= self._tip:
+        if self.verifier.chains.last >= self.tip:
             if not self.is_caught_up:
                 self.is_caught_up = True
                 self.verifier.seals.finish()
@@ -194,9 +194,9 @@ class VerificationTask:
         self._stated, self._sealed_at = seal.number, self._steady()
 
     def _report_findings(self) -> None:
-        if self.found == self._reported:
+        if self.found == self.reported:
             return
-        self._reported = self.found
+        self.reported = self.found
         first = self.verifier.findings.in_order()[0]
         _log.critical(
             "not_as_it_was_written",

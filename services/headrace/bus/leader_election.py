@@ -72,7 +72,7 @@ class LeaderElection:
         self._instance = instance or secrets.token_hex(8)
         self._clock = clock
         self._deposes = ""
-        self._silent = 0.0
+        self.silent_for = 0.0
         self._looked: float | None = None
         self._allowed = 0.0
         self._stalls: list[tuple[float, float]] = []
@@ -87,9 +87,9 @@ class LeaderElection:
             self._compare(beat)
         if beat.instance != self._instance:
             self.is_settled = True
-            self._silent, self._allowed = 0.0, min(max(0.0, beat.busy), ALLOWED_MOST)
+            self.silent_for, self._allowed = 0.0, min(max(0.0, beat.busy), ALLOWED_MOST)
             if beat.leaves:
-                self._silent, self._allowed = self._patience, 0.0
+                self.silent_for, self._allowed = self._patience, 0.0
 
     def _compare(self, beat: LeaderHeartbeat) -> None:
         is_older = (beat.age, beat.instance) < (self._clock() - self._began, self._instance)
@@ -107,12 +107,12 @@ class LeaderElection:
         now = self._clock()
         passed, self._looked = now - (self._looked or now), now
         if passed > STALL:  # heartbeats sent meanwhile have not been read yet
-            self._silent = 0.0
+            self.silent_for = 0.0
             if self.mine:
                 self._stalls.append((now, passed))
             return False
-        self._silent = self._silent + passed if connected else 0.0
-        if self.mine or self._silent < self._patience + self._allowed:
+        self.silent_for = self.silent_for + passed if connected else 0.0
+        if self.mine or self.silent_for < self._patience + self._allowed:
             return False
         self.mine, self.is_settled, self._began = True, True, now
         return True

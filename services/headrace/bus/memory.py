@@ -49,7 +49,7 @@ class MemoryLog:
         }
         self._count_of: dict[str, int] = {}
         self._known: dict[str, _Known] = {}
-        self._readers: set[MemoryReader] = set()
+        self.readers: set[MemoryReader] = set()
 
     @property
     def first(self) -> int:
@@ -80,7 +80,7 @@ class MemoryLog:
         self._count_of[subject] = self._count_of.get(subject, 0) + 1
         if message_id:
             self._known[message_id] = _Known(message.sequence, now)
-        for reader in self._readers:
+        for reader in self.readers:
             reader.stored()
         return message.sequence
 
@@ -102,7 +102,7 @@ class MemoryLog:
 
     async def read(self, after: int) -> MemoryReader:
         reader = MemoryReader(self, after)
-        self._readers.add(reader)
+        self.readers.add(reader)
         return reader
 
     async def last(self, subject: str) -> Message | None:
@@ -151,7 +151,7 @@ class MemoryLog:
 
     def forget_reader(self, reader: MemoryReader) -> None:
         """Stop waking a closed reader."""
-        self._readers.discard(reader)
+        self.readers.discard(reader)
 
     def _remembered(self, message_id: str, now: int) -> _Known | None:
         while self._known:  # ordered by time of storage

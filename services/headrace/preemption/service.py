@@ -42,7 +42,7 @@ class Heartbeats:
         self.last_seen: dict[str, int] = {}
         self._connected = connected
         self._listened = 0
-        self._looked = steady_clock()
+        self.looked_at = steady_clock()
 
     def silence(self, node: str) -> int:
         """Microseconds of listening since the last heartbeat of the node."""
@@ -52,7 +52,7 @@ class Heartbeats:
     def update(self) -> int:
         """Microseconds of listening. To be called regularly: a gap longer than `LAPSE` does not count."""
         now = steady_clock()
-        passed, self._looked = now - self._looked, now
+        passed, self.looked_at = now - self.looked_at, now
         if passed <= LAPSE and self._connected():
             self._listened += passed
         return self._listened

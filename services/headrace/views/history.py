@@ -22,28 +22,28 @@ class History:
     def __init__(self, jobs_max: int = JOBS_MAX, records_max: int = RECORDS_MAX) -> None:
         self._jobs_max = jobs_max
         self._records_max = records_max
-        self._sequences: OrderedDict[str, list[int]] = OrderedDict()
+        self.sequences: OrderedDict[str, list[int]] = OrderedDict()
         """Ordered by first record. Not a `dict`, whose first key is found only after all deleted ones before it."""
 
     def note(self, keys: Iterable[str], sequence: int) -> None:
         """Add the record at `sequence` to the history of these jobs."""
         for key in keys:
-            sequences = self._sequences.get(key)
+            sequences = self.sequences.get(key)
             if sequences is None:
-                sequences = self._sequences[key] = []
-                if len(self._sequences) > self._jobs_max:
-                    self._sequences.popitem(last=False)
+                sequences = self.sequences[key] = []
+                if len(self.sequences) > self._jobs_max:
+                    self.sequences.popitem(last=False)
             sequences.append(sequence)
             if len(sequences) > self._records_max:
                 del sequences[1]  # the first one says what the job is
 
     def precede(self, earlier: History) -> None:
         """Insert the sequences of `earlier`, whose records come before all of these."""
-        later, self._sequences = self._sequences, earlier._sequences
+        later, self.sequences = self.sequences, earlier.sequences
         for key, sequences in later.items():
             for sequence in sequences:
                 self.note((key,), sequence)
 
     def of(self, key: str) -> tuple[int, ...]:
         """Sequences of a job, in order; empty if unknown or forgotten."""
-        return tuple(self._sequences.get(key, ()))
+        return tuple(self.sequences.get(key, ()))

@@ -91,16 +91,16 @@ class JobIndex:
         self.tenants: dict[str, TenantJobs] = {}
         self.lines: dict[Queue, QueueCounts] = {}
         self._state = state
-        self._seen: dict[str, SeenJob] = {}
+        self.seen: dict[str, SeenJob] = {}
         self._waiting: dict[str, int] = {}  # of each array, how many elements were never granted anything
-        self._ended: deque[str] = deque()
+        self.ended: deque[str] = deque()
         self._rejected: deque[str] = deque()
         self._rejected_kept = rejected_kept
         for job in state.jobs.values():
             self._update(job, IndexChanges({}, [], []))
         for array in state.arrays.values():
             self._update_array(array, IndexChanges({}, [], []))
-        self._ended = deque(job.key for job in state.ended if job.key in self._seen)
+        self.ended = deque(job.key for job in state.ended if job.key in self.seen)
 
     def note(self, record: Record, keys: Iterable[str]) -> IndexChanges:
         """Update the jobs `keys` after a record that has just been folded."""
@@ -144,10 +144,10 @@ class JobIndex:
         waiting = size(array.waiting) + sum(one.is_new_element for one in array.elements.values())
         _count(self.lines, queue, JobState.PENDING, waiting - self._waiting.get(job.key, 0))
         self._waiting[job.key] = waiting
-        seen = self._seen.get(job.key) or self._enter(job)
+        seen = self.seen.get(job.key) or self._enter(job)
         if job.state in FINAL and seen.state is not job.state:
             changes.ended.append(job.key)
-            self._ended.append(job.key)
+            self.ended.append(job.key)
         seen.state = job.state
 
     def _update(self, job: JobRecord, changes: IndexChanges) -> None:
@@ -155,7 +155,7 @@ class JobIndex:
             return  # it is counted with its array
         queue = (*job.policy.key, job.profile)
         changes.queues[queue] = None
-        seen = self._seen.get(job.key)
+        seen = self.seen.get(job.key)
         if seen is None or seen.job is not job:
             seen = self._enter(job)
         elif seen.state is job.state:
@@ -167,14 +167,14 @@ class JobIndex:
             changes.started.append(job)
         if job.state in FINAL:
             changes.ended.append(job.key)
-            self._ended.append(job.key)
+            self.ended.append(job.key)
         seen.state = job.state
 
     def _enter(self, job: JobRecord) -> SeenJob:
         jobs_of_tenant = self._tenant_jobs(job.key)
         if job.array is None or job.array.job is job:
             jobs_of_tenant.jobs[job.key] = job
-        seen = self._seen[job.key] = SeenJob(job, JobState.PENDING)
+        seen = self.seen[job.key] = SeenJob(job, JobState.PENDING)
         return seen
 
     def _tenant_jobs(self, key: str) -> TenantJobs:
@@ -197,10 +197,10 @@ class JobIndex:
 
     def _forget(self) -> None:
         """Remove ended jobs that have left the fold (R14)."""
-        while self._ended and self._ended[0] not in self._state.jobs and self._ended[0] not in self._state.arrays:
-            key = self._ended.popleft()
+        while self.ended and self.ended[0] not in self._state.jobs and self.ended[0] not in self._state.arrays:
+            key = self.ended.popleft()
             self._waiting.pop(key, None)
-            if self._seen.pop(key, None) is not None:
+            if self.seen.pop(key, None) is not None:
                 self._tenant_jobs(key).jobs.pop(key, None)
 
 

@@ -45,7 +45,7 @@ async def test_the_pace_says_how_far_behind_the_books_are_and_how_fast_they_go_o
     accounting = Accounting(log_of(1, 1), LedgerFold(), "postgresql://nowhere")
     accounting.pace.facts = 7
     with capture_logs() as logs:
-        watching = asyncio.create_task(accounting._watch())
+        watching = asyncio.create_task(accounting.watch_pace())
         while not logs:
             await asyncio.sleep(0)
         watching.cancel()
@@ -71,9 +71,9 @@ async def test_books_that_are_far_behind_keep_their_priority_until_they_have_cau
     monkeypatch.setattr(service, "wall_clock", lambda: clock)
     accounting = Accounting(log_of(1, 1, 1), LedgerFold(), "postgresql://nowhere", niceness=Noting())
     late, soon = clock - service.HURRIED_AFTER - 1, clock - service.HURRIED_AFTER
-    watching = asyncio.create_task(accounting._watch())
+    watching = asyncio.create_task(accounting.watch_pace())
     for position in (Position(1, "aa", late), Position(1, "aa", soon), Position(2, "aa", late)):
-        accounting._written = position
+        accounting.written = position
         seen = len(looks)
         while len(looks) < seen + 2:  # the first may have been under way
             await asyncio.sleep(0)
@@ -92,7 +92,7 @@ async def test_how_much_there_is_is_told_whenever_there_is_twice_as_much(monkeyp
     monkeypatch.setattr(Database, "run", run)
     accounting = Accounting(log_of(), LedgerFold(), "postgresql://nowhere")
     for number in range(1, 13):
-        await accounting._write(
+        await accounting.write_changes(
             RowChanges(NOWHERE, Position(number, "aa", 10), facts=[FactRow(number, 0, "job.ended.v1", "")] * 700)
         )
         accounting.pace.update(0, 1.0)

@@ -159,8 +159,8 @@ class TestReadingSubmissions:
         submits, fake = Submits(messages=1), FakeDeciding()
         async with running(_read_submissions(submits, fake)):
             await until(lambda: fake.nudged == 1)
-            assert len(submits._readers) == 1
-        assert len(submits._readers) == 0
+            assert len(submits.readers) == 1
+        assert len(submits.readers) == 0
 
     async def test_submissions_are_read_for_admission_only(self):
         fake = FakeDeciding()

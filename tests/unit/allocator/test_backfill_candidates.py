@@ -79,4 +79,4 @@ def test_those_who_have_left_are_thrown_out_when_they_are_most(monkeypatch):
         history.allocator.index.refresh()
         history.cancel(job)
         history.allocate()
-    assert len(backfill._waiting) <= 12
+    assert len(backfill.waiting) <= 12

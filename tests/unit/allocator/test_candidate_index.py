@@ -25,7 +25,7 @@ def everything(index: CandidateIndex) -> dict[str, object]:
     for name, queue in index.queues.items():
         pool_candidates = {
             candidates
-            for pending_class in index._classes.values()
+            for pending_class in index.classes.values()
             for candidates in pending_class.pool_candidates
             if candidates.queue is queue
         }
@@ -37,7 +37,7 @@ def everything(index: CandidateIndex) -> dict[str, object]:
                 ]
                 answers[name, candidates.pending_class.heads[number][1].key] = (sets, candidates.rank(number))
         answers[name] = order_of(queue, (1 << len(index.needs.requests)) - 1)
-        policies = [policy for _, policy in sorted(index._state.policies.items())]
+        policies = [policy for _, policy in sorted(index.state.policies.items())]
         answers[name, "lends"] = [(queue.lends_within(policy), queue.lends_across(policy)) for policy in policies]
     return answers
 

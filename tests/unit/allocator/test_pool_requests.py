@@ -41,13 +41,13 @@ def test_who_asks_for_what_was_asked_for_before_changes_nothing_about_what_is_pl
     index.refresh()
     queue = index.queues["hall"]
     queue.placeable()
-    remembered = {owners: dict(known) for owners, known in queue._placeable.items()}
+    remembered = {owners: dict(known) for owners, known in queue.placeable_by_owners.items()}
     history.state.pending.remove(first)
     index.refresh()
     history.admit("a/one")
     index.refresh()
 
-    assert queue._placeable == remembered
+    assert queue.placeable_by_owners == remembered
 
 
 SHARES = (d.Share(pool="hall", reservation=gpus(2)),)

@@ -47,7 +47,7 @@ class Verification:
     def begin(self):
         self.writer = LedgerWriter(self.log)
         self.watch = VerificationTask(self.log, self.writer, self.kept, ENGINE, every=SEAL_EVERY, steady=self.clock)
-        self.watch._tip = self.log.last_sequence
+        self.watch.tip = self.log.last_sequence
         return self.watch
 
     async def go_on(self):
@@ -246,7 +246,7 @@ async def test_behind_a_hole_it_looks_at_the_rest_and_stays_to_tell(verification
     log = Holed(verification.log, {5, 9})
     watch = VerificationTask(log, LedgerWriter(verification.log), verification.kept, ENGINE)
     task = asyncio.create_task(watch.run())
-    while watch.verifier.chains.last < len(written) or not watch._reported:
+    while watch.verifier.chains.last < len(written) or not watch.reported:
         await asyncio.sleep(0)
     assert not task.done()
     task.cancel()

@@ -139,10 +139,10 @@ async def test_it_listens_takes_over_and_speaks(monkeypatch: pytest.MonkeyPatch)
     spoken = len(wire.published)
     await until(lambda: len(wire.published) > spoken + 1)
     assert wire.callback is not None
-    turn._silent = 1.0
+    turn.silent_for = 1.0
     for payload in (b"{", b'{"instance": 1}', msgspec.json.encode(LeaderHeartbeat("me"))):
         await wire.callback(SimpleNamespace(data=payload))
-    assert turn._silent >= 1.0
+    assert turn.silent_for >= 1.0
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert wire.published[-1] == LeaderHeartbeat("me", leaves=True)

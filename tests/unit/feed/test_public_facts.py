@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import get_args
 
 import pytest
@@ -29,18 +30,18 @@ PLAN = {"preemption": f"{MINE}@7", "job": MINE, "pool": "hall"}
 
 @pytest.fixture
 def published(hall):
-    """`published(fact, …)`: subject (without `hr.feed.`) to body without type, time and place, for a record at sequence 9 and time 77."""
-    projector = Projector(hall.state)
+    """`published(fact, …)`: subject (without `hr.feed.`) to body without type, time and place, one record each, at time 77."""
+    projector, sequences = Projector(hall.state), count(9)
 
     def published(*facts):
+        sequence = next(sequences)
         record = Record(by="x", now=77, engine="test", as_of=0, facts=facts)
         bodies = {}
-        for number, message in enumerate(projector.messages(record, 9), 1):
+        for number, message in enumerate(projector.messages(record, sequence), 1):
             body = json.loads(message.payload)
-            assert (body.pop("at"), body.pop("sequence"), body.pop("number")) == (77, 9, number)
+            assert (body.pop("at"), body.pop("sequence"), body.pop("number")) == (77, sequence, number)
             assert body.pop("type") in {fact_type(type(fact)) for fact in facts}
             bodies[message.subject.removeprefix("hr.feed.")] = body
-        projector._place = FeedPlace(0, 0)
         return bodies
 
     published.projector = projector

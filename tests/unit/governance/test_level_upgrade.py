@@ -9,8 +9,9 @@ import pytest
 from headrace.contracts.messages.queries import ApplyAnswer, Presence
 from headrace.contracts.transport.codec import encode
 from headrace.domain.state.state import State
-from headrace.governance import level_upgrade, levels
+from headrace.governance import level_upgrade
 from headrace.governance.level_upgrade import HELD, HOLD, LevelUpgrade
+from headrace.governance.levels import ServicePresence
 from headrace.service.answering import Refused
 
 
@@ -55,16 +56,14 @@ class Installation:
 
 async def test_the_level_is_raised_when_all_services_are_there_and_read_it_and_tried_again_where_that_failed(monkeypatch):
     one = Installation(monkeypatch)
+    monkeypatch.setattr(level_upgrade, "ServicePresence", lambda expected, now: ServicePresence(expected, now - 60.0))
     assert one.raising.held_back() == ("it is not known yet who is there",)
     work = asyncio.create_task(one.raising.run())
     while not one.bus.callbacks:
         await asyncio.sleep(0)
     await one.bus.callbacks["hr.presence.*"](SimpleNamespace(subject="hr.presence.feed", data=b"nonsense"))
     await one.bus.announce("feed", 2, subject="hr.presence.audit")
-    monkeypatch.setattr(levels, "PRESENT", 0.0)
     assert one.raising.held_back() == ("feed is not there",)
-    monkeypatch.setattr(levels, "PRESENT", 60.0)
-    one.raising._attendance._began -= 60.0  # a minute ago
     await one.bus.announce("feed", 2)
     await asyncio.wait_for(one.raised.wait(), 10)
     assert (one.state.terms.level, one.asked, one.raising.held_back()) == (2, 2, ())

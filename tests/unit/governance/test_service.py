@@ -15,8 +15,13 @@ from tests.unit.governance.deciding import FakeDeciding
 
 
 @pytest.fixture
-def desk(site, tmp_path):
-    return RequestHandlers(FakeDeciding(site), SigningKeys(tmp_path), FakeVerifier())
+def deciding(site):
+    return FakeDeciding(site)
+
+
+@pytest.fixture
+def desk(deciding, tmp_path):
+    return RequestHandlers(deciding, SigningKeys(tmp_path), FakeVerifier())
 
 
 class FakeVerifier:
@@ -42,12 +47,12 @@ async def test_an_operation_is_answered_with_its_revision_once_it_is_stated(desk
     assert refused.value.code == "NOT_FOUND"
 
 
-async def test_operations_wait_until_the_ledger_has_been_read(desk):
-    desk._deciding.caught_up.clear()
+async def test_operations_wait_until_the_ledger_has_been_read(desk, deciding):
+    deciding.caught_up.clear()
     waiting = asyncio.ensure_future(desk.decided(cordoning(NodeRequest(node="w1"), "acme.ann", cordon=True)))
     await asyncio.sleep(0)
     assert not waiting.done()
-    desk._deciding.caught_up.set()
+    deciding.caught_up.set()
     assert (await waiting).applied
 
 

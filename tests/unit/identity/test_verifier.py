@@ -11,8 +11,11 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from headrace.contracts import facts as f
 from headrace.contracts.messages.tokens import TokenRole
+from headrace.identity import verifier
 from headrace.identity.caller import Role, Unauthenticated
-from headrace.identity.signing import SigningKeys
+from headrace.identity.jwt_verify import NOT_OURS, read_header
+from headrace.identity.principals import IssuedToken
+from headrace.identity.signing import IDENTITY, SigningKeys
 from headrace.identity.verifier import Verifier, bearer
 from tests.unit.identity.issuing import CORP, ED25519, OTHER_RSA, RSA, Ledger, grant, jwks, signed
 
@@ -70,13 +73,17 @@ async def test_a_revocation_is_not_hidden_by_what_is_remembered(door):
         await door.enter(token)
 
 
-async def test_what_is_remembered_ends_with_the_token(door):
+async def test_what_is_remembered_ends_with_the_token(door, monkeypatch):
     token = door.give(expires_at=int(door.time) + 6)
     await door.enter(token)
-    door.time += 7
-    door.verifier._check = None  # asked again, not remembered
-    with pytest.raises(TypeError):
-        await door.enter(token)
+    read: list[str] = []
+    monkeypatch.setattr(verifier, "read_header", lambda token: read.append(token) or read_header(token))
+    door.time += 5
+    await door.enter(token)
+    assert read == []
+    door.time += 2
+    await door.enter(token)
+    assert read == [token]
 
 
 async def test_a_providers_token_is_not_fetched_for_every_time_it_is_shown(door):
@@ -135,11 +142,23 @@ async def test_what_a_token_says_of_itself_beyond_its_id_is_not_believed(door):
     assert (caller.role, caller.author) == (Role.TENANT_MEMBER, "acme.ann")
 
 
-def test_an_installation_has_its_keys_and_providers_in_its_data(tmp_path):
+async def test_an_installation_has_its_keys_and_providers_in_its_data(tmp_path, monkeypatch):
     (tmp_path / "issuers.yaml").write_text("issuers: [{name: a, issuer: 'https://a.example', audience: headrace}]")
-    verifier = Verifier.of(tmp_path)
-    assert list(verifier._providers) == ["https://a.example"]
-    assert verifier._keys.public("a" * 43) is None
+    begins, keys, fetched = int(time.time()), SigningKeys(tmp_path / IDENTITY), []
+    made = grant(issued_at=begins, expires_at=begins + 600)
+
+    async def away(url):
+        fetched.append(url)
+        raise OSError("no route")
+
+    monkeypatch.setattr("headrace.identity.jwks.fetch_url", away)
+    whole = Verifier.of(tmp_path)
+    assert await whole.claims(keys.sign(made)) == IssuedToken(made.id, made.expires_at * 1_000_000)
+    with pytest.raises(Unauthenticated, match=NOT_OURS):
+        await whole.claims(signed(iss="https://b.example", **now()))
+    with pytest.raises(Unauthenticated, match="signed with a key that its issuer does not publish"):
+        await whole.claims(signed(iss="https://a.example", **now()))
+    assert fetched == ["https://a.example/.well-known/openid-configuration"]
 
 
 @pytest.mark.parametrize("header", ["Bearer abc", "bearer  abc ", "BEARER abc"])

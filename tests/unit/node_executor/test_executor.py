@@ -132,13 +132,14 @@ class Stage:
         self.enforcement = BusyFences(self.devices, f"{directory}/leases")
         self.journal = Journal(str(directory / "journal"))
         workspace = Workspace(str(directory))
+        self.enclosing = EnforcementWorker(self.enforcement)
         equipment = ExecutorDependencies(
             workspace=workspace,
             preparation=Preparation(
                 workspace, self.devices, {}, references(str(directory / "secrets"), {}), Bounds(Accounts("self"))
             ),
             devices=self.devices,
-            enclosing=EnforcementWorker(self.enforcement),
+            enclosing=self.enclosing,
             runtime=self.runtime,
             journal=self.journal,
             tracing=Silent(),
@@ -474,7 +475,7 @@ async def test_what_a_fence_says_goes_into_the_job_and_its_callback(stage, make_
 
 async def test_a_stop_that_comes_while_a_job_is_being_enclosed_finds_it_never_started(stage, make_order, monkeypatch) -> None:
     waiting = []
-    monkeypatch.setattr(stage.executor._with.enclosing, "enter", lambda case, entered, refused: waiting.append(entered))
+    monkeypatch.setattr(stage.enclosing, "enter", lambda case, entered, refused: waiting.append(entered))
     stage.push(make_order())
     await asyncio.sleep(0)
     stage.stop()

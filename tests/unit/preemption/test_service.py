@@ -96,8 +96,8 @@ class TestHeartbeats:
         async with running(beats.keep_updating()):
             for _ in range(6):
                 bus.now += LAPSE
-                seen = beats._looked
-                await until(lambda seen=seen: beats._looked > seen)
+                seen = beats.looked_at
+                await until(lambda seen=seen: beats.looked_at > seen)
         assert beats.silence("n1") == 6 * LAPSE
 
     @pytest.mark.parametrize(

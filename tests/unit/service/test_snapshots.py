@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -23,13 +25,11 @@ def bus():
 @pytest.fixture
 async def two(bus):
     """Two snapshots, behind the records 2 and 4."""
-    keeper = Snapshotter(
-        bus.ledger, LedgerFold(), bus.over(None), LedgerWriter(bus.ledger), policy=SnapshotPolicy(facts=1, every=1, least=1)
-    )
+    policy, steady = SnapshotPolicy(facts=1, every=1, least=1), count().__next__
+    keeper = Snapshotter(bus.ledger, LedgerFold(), bus.over(None), LedgerWriter(bus.ledger), policy=policy, steady=steady)
     bus.hall("n1")
     for _ in range(2):
         await keeper.take_in(bus.ledger.messages_after(keeper.fold.sequence))
-        keeper._took = 0
         bus.register("n1")
     return bus.over(None)
 

@@ -118,7 +118,7 @@ def test_an_index_of_a_state_that_is_there_already_is_the_one_that_was_there_all
     later = JobIndex(hall.state)
     assert [job.key for job in later.newest("acme")] == [job.key for job in index.newest("acme")]
     assert {queue: (line.pending, line.holding) for queue, line in later.lines.items()} == {DEV_ONE: (1, 1)}
-    assert (later._ended, later._seen[hall.job(2)].state) == (index._ended, index._seen[hall.job(2)].state)
+    assert (later.ended, later.seen[hall.job(2)].state) == (index.ended, index.seen[hall.job(2)].state)
 
 
 def test_the_lines_of_a_state_without_a_follower_are_those_of_one_who_does(hall, index):

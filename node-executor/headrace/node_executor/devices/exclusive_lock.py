@@ -14,34 +14,34 @@ class ExclusiveLock:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._inside = 0
-        self._is_closed = False
+        self.inside = 0
+        self.is_closed = False
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
         """Hold the lock together with others."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_closed)
-            self._inside += 1
+            self._changed.wait_for(lambda: not self.is_closed)
+            self.inside += 1
         try:
             yield
         finally:
             with self._changed:
-                self._inside -= 1
+                self.inside -= 1
                 self._changed.notify_all()
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Hold the lock alone. Not inside `together` of the same thread: it would wait for itself."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_closed)
-            self._is_closed = True
-            self._changed.wait_for(lambda: not self._inside)
+            self._changed.wait_for(lambda: not self.is_closed)
+            self.is_closed = True
+            self._changed.wait_for(lambda: not self.inside)
         try:
             yield
         finally:
             with self._changed:
-                self._is_closed = False
+                self.is_closed = False
                 self._changed.notify_all()
 
 

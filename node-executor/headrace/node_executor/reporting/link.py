@@ -102,7 +102,7 @@ class Link:
         await self._connect(listener, ledger)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._keep_asking(listener, ledger))
+                tasks.create_task(self.keep_asking(listener, ledger))
                 tasks.create_task(self._keep_beating(listener, ledger, running))
                 tasks.create_task(ledger.run())
         finally:
@@ -190,7 +190,7 @@ class Link:
         """Ask at once what should run here."""
         self._ask_now.set()
 
-    async def _keep_asking(self, listener: BusListener, ledger: FactWriter) -> None:
+    async def keep_asking(self, listener: BusListener, ledger: FactWriter) -> None:
         former_facts_stored = await ledger.former_facts_stored()
         while True:
             self._ask_now.clear()

@@ -99,6 +99,11 @@ class Spawner:
         self._lock = lock
         self._line: _Line | None = None
 
+    @property
+    def pid(self) -> int:
+        """Process id of the spawner; 0 before the first order and after it has ended."""
+        return 0 if self._line is None or self._line.closed else self._line.pid
+
     def order(self, order: Order, on_report: OnReport) -> None:
         """Order a keeper; `on_report` is called once. Raises `ValueError` if the order cannot be encoded, `OSError` without a spawner."""
         payload = order.encoded()
@@ -144,6 +149,10 @@ class _Line:
         self._waiting: dict[str, OnReport] = {}
         self.closed = False
         loop.add_reader(self._reports.fileno(), self._read)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def send(self, payload: bytes, order: str, on_report: OnReport) -> None:
         self._waiting[order] = on_report

@@ -242,7 +242,7 @@ class JetStreamReader(Generic[M]):
         self._flow = None
         inbox = self._connection.new_inbox()
         try:
-            self._subscription = await self._connection.listen(inbox, partial(self._arrive, self._generation))
+            self._subscription = await self._connection.listen(inbox, partial(self.receive, self._generation))
         except errors.Error as error:
             raise LogUnavailable(f"NATS is away: {error}") from error
         self._intact = True
@@ -273,7 +273,7 @@ class JetStreamReader(Generic[M]):
             "num_replicas": 1,
         }
 
-    def _arrive(self, generation: int, message: RawMessage) -> None:
+    def receive(self, generation: int, message: RawMessage) -> None:
         """Take in one delivery. The publisher chose the headers, so only the reply subject tells what it is."""
         if generation != self._generation or not self._intact:
             return

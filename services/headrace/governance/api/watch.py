@@ -103,11 +103,16 @@ class _Watcher:
         self._whose = f"{tenant}.{user}." if user else ""
         self._overrun = False
 
+    @property
+    def unsent(self) -> int:
+        """Number of facts that wait to be sent, with the mark that facts were lost."""
+        return self._facts.qsize()
+
     async def receive(self, message: Msg) -> None:
         fact = read_fact(message.subject, message.data)
         if fact is None or self._overrun or (self._whose and not str(fact.fields.get("job", "")).startswith(self._whose)):
             return
-        if self._facts.qsize() >= self._watches.allowed() - 1:
+        if self.unsent >= self._watches.allowed() - 1:
             self._overrun = True
             self._facts.put_nowait(None)
         else:

@@ -117,7 +117,7 @@ class Rolling:
     async def _is_back(self, name: str, tip: int, since: int, log: Path, written: int) -> bool:
         settings = self._installation.settings()
         if name.startswith(NATS):
-            return await self._stores(name)
+            return await self.has_whole_ledger(name)
         if name == process_specs.POSTGRES:
             return await self._inspector.answers("accounting")
         if name == process_specs.GATEWAY:
@@ -130,7 +130,7 @@ class Rolling:
         parts = (name,) if running is None else running.sharing(name)
         return all([await self._inspector.caught_up(part, tip) is True for part in parts])
 
-    async def _stores(self, name: str) -> bool:
+    async def has_whole_ledger(self, name: str) -> bool:
         """Return whether a NATS server accepts connections, and has all of the ledger: another one may lead."""
         places = zip(self._installation.servers(), self._installation.settings().client_ports, strict=True)
         if not await listens({place.name: port for place, port in places}[name]):

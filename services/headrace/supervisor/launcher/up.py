@@ -70,12 +70,12 @@ class Up:
         self._since = time.time_ns() // 1_000
         self.ready = False
         self._lock = Lock(installation)
-        self.children = Children(installation.logs, self._changed)
+        self.children = Children(installation.logs, self.on_change)
         self._hurry = asyncio.Event()
-        self._nats: list[Child] = []
+        self.nats_servers: list[Child] = []
         self._nats_lives = 0
-        self._mending: asyncio.Task[None] | None = None
-        self._vigils: list[asyncio.Task[None]] = []
+        self.mending: asyncio.Task[None] | None = None
+        self.watching: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         self.installation.prepare()
@@ -97,7 +97,7 @@ class Up:
     async def stop(self) -> None:
         """Stop everything, nodes first, and release the data directory."""
         self.ready = False
-        for task in (self._mending, *self._vigils):
+        for task in (self.mending, *self.watching):
             if task is not None:
                 task.cancel()
         stopping = asyncio.ensure_future(self.children.stop(lambda names: self._progress("stopping", names)))
@@ -121,7 +121,7 @@ class Up:
         self._write()
         preparing = asyncio.create_task(asyncio.to_thread(self._prepare_postgres))
         try:
-            inspector = await self._start_nats()
+            inspector = await self.start_nats()
             try:
                 if gone := await ledger_extent.snapshots_gone(inspector.core):
                     self._progress("snapshots", gone)
@@ -133,7 +133,7 @@ class Up:
                 await self._start_postgres(database)
                 await ledger_extent.check_copy(database.dsn, tip)
                 await self._start_services(inspector, database.dsn)
-                await self._start_gateway()
+                await self.start_gateway()
                 await self._start_nodes(inspector)
                 await inspector.until_level_rose()
                 if trouble := await inspector.trouble(GOVERNANCE):
@@ -148,7 +148,7 @@ class Up:
     def _prepare_postgres(self) -> PostgresSettings:
         return prepare(self.installation.postgres, self.installation.postgres_password())
 
-    async def _start_nats(self) -> Inspector:
+    async def start_nats(self) -> Inspector:
         self.installation.servers(self.settings.nats_servers)
         ports = servers.choose(self.settings, self._wanted_port)
         first, *others = ports.clients
@@ -161,14 +161,14 @@ class Up:
             os.environ.setdefault(CA, tls.ca)  # for our own connections, and for every child
         scheme = "nats" if tls is None else "tls"
         self.settings, self.url = settings, ports.url(scheme, settings.reached_as)
-        self._nats = await servers.start(self.installation, self.children, ports, supervision=self._supervision())
-        self._vigils = [
-            asyncio.create_task(server.supervision.watch()) for server in self._nats if server.supervision is not None
+        self.nats_servers = await servers.start(self.installation, self.children, ports, supervision=self._supervision())
+        self.watching = [
+            asyncio.create_task(server.supervision.watch()) for server in self.nats_servers if server.supervision is not None
         ]
-        if len(self._nats) > 1:
-            self._vigils.append(asyncio.create_task(self._keep_feed()))
+        if len(self.nats_servers) > 1:
+            self.watching.append(asyncio.create_task(self._keep_feed()))
         self.installation.write_endpoint(self.url)
-        for child, url in zip(self._nats, self.url.split(","), strict=True):
+        for child, url in zip(self.nats_servers, self.url.split(","), strict=True):
             self._progress(child.program.name, f"ready    {url}")
         return await Inspector.open(self.url, self.installation.operator())
 
@@ -177,8 +177,8 @@ class Up:
         stores = {place.name: place.store for place in self.installation.servers()}
         if len(stores) == 1:
             refuse = partial(refuse_submits.refuse, self.url, self.installation.operator())
-            return lambda child: FullDisk(child, stores[child.program.name], self._changed, refuse)
-        replicas = Replicas(self._have_all, self._changed)
+            return lambda child: FullDisk(child, stores[child.program.name], self.on_change, refuse)
+        replicas = Replicas(self._have_all, self.on_change)
         return lambda child: replicas.watch_over(child, stores[child.program.name])
 
     async def _have_all(self, away: str, distrusted: Collection[str]) -> bool:
@@ -199,7 +199,7 @@ class Up:
         operator = self.installation.operator()
         connection = await connect(self.url, operator.name, operator.password, name="supervisor")
         try:
-            await Leaderless(connection, len(self._nats), partial(self._progress, "streams")).watch()
+            await Leaderless(connection, len(self.nats_servers), partial(self._progress, "streams")).watch()
         finally:
             await connection.close()
 
@@ -226,7 +226,7 @@ class Up:
         parts = [(child, part) for child in started for part in child.program.parts or (child.program.name,)]
         await _all(until_caught_up(child, part) for child, part in parts)
 
-    async def _start_gateway(self) -> None:
+    async def start_gateway(self) -> None:
         """Start it on the port asked for, else the last one, else the usual one, else any; another program may take one meanwhile."""
         tls, local = self.installation.certificates(), self.installation.local_socket()
         for attempt in range(1, GATEWAY_ATTEMPTS + 1):
@@ -265,13 +265,13 @@ class Up:
 
         await _all(until_written(child, name) for child, name in zip(started, names, strict=True))
 
-    def _changed(self) -> None:
+    def on_change(self) -> None:
         """A child has started or ended."""
         self._write()
-        lives = sum(child.restarts for child in self._nats)
-        if lives > self._nats_lives and all(child.state == "running" for child in self._nats):
+        lives = sum(child.restarts for child in self.nats_servers)
+        if lives > self._nats_lives and all(child.state == "running" for child in self.nats_servers):
             self._nats_lives = lives
-            self._mending = asyncio.create_task(self._recreate_feed())
+            self.mending = asyncio.create_task(self._recreate_feed())
 
     async def _recreate_feed(self) -> None:
         """After the server has died: make FEED again, which was in its memory."""
@@ -280,7 +280,7 @@ class Up:
         try:
             await servers.until_streams(connection, self.settings.nats_servers, patience=math.inf)
         except (SubmissionsLost, StreamMismatch) as error:  # no stream was made, so no submission was acknowledged
-            self._nats[0].trouble = str(error)
+            self.nats_servers[0].trouble = str(error)
             self._write()
         finally:
             await connection.close()

@@ -26,7 +26,7 @@ def message(number):
 async def queue_length_after(reader, facts):
     for number in range(facts):
         await reader.receive(message(number))
-    return reader._facts.qsize()
+    return reader.unsent
 
 
 async def test_a_reader_who_does_not_read_keeps_so_much_and_is_told_to_begin_again(monkeypatch):

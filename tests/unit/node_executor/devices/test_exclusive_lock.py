@@ -33,7 +33,7 @@ def test_who_is_to_be_alone_waits_for_those_inside_and_keeps_others_out() -> Non
         first = threads.submit(stay)
         assert inside.wait(PATIENCE)
         second = threads.submit(be_alone)
-        while not gate._is_closed:
+        while not gate.is_closed:
             time.sleep(0.001)
         third = threads.submit(come_late)
         leave.set()
@@ -55,4 +55,4 @@ def test_a_method_is_one_of_many_and_leaves_also_where_it_fails() -> None:
     assert desk.divide(6, by=3) == 2
     with pytest.raises(ZeroDivisionError):
         desk.divide(6, by=0)
-    assert desk.gate._inside == 0
+    assert desk.gate.inside == 0

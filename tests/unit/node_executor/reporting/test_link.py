@@ -241,7 +241,7 @@ async def test_an_answer_that_does_not_know_yet_what_ended_in_an_earlier_life_is
 
     monkeypatch.setattr(ledger, "former_facts_stored", former_facts_stored)
     ears, before = Ears(), len(wire.client.sent)
-    task = asyncio.create_task(wire.link._keep_asking(ears.listener(), ledger))
+    task = asyncio.create_task(wire.link.keep_asking(ears.listener(), ledger))
     await until(lambda: len(wire.client.sent) > before + 3)
     assert ears.answered == []
     wire.client.answers["hr.query.orders.node.gpu01"] = answered(encode(NodeAnswer(node="gpu01", through=8, last_record=4)))

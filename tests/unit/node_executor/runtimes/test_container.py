@@ -225,12 +225,20 @@ async def test_what_was_to_be_killed_while_its_engine_was_away_is_killed_as_soon
     assert site.there == []
 
 
+def pidfd_of(pid: int) -> int:
+    """The descriptor by which this process watches another one."""
+    (found,) = (
+        one.name for one in Path("/proc/self/fdinfo").iterdir() if one.exists() and f"\nPid:\t{pid}\n" in one.read_text()
+    )
+    return int(found)
+
+
 async def test_where_what_runs_it_was_killed_with_the_executor_the_next_one_takes_the_container_over(site) -> None:
     story = started(site, "sh", "-c", "echo one; while [ ! -e release ]; do sleep 0.01; done; echo two; exit 6")
     await until(site, "one\n")
     await story.runs()
     keeper, runner = (int(word) for word in (site.directory / "kept" / "x.1.0").read_text().split()[1:3])
-    asyncio.get_running_loop().remove_reader(story.running.result()._outside._pidfd)  # type: ignore[attr-defined]
+    asyncio.get_running_loop().remove_reader(pidfd_of(keeper))
     for pid in (keeper, runner):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

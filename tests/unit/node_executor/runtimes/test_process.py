@@ -349,11 +349,9 @@ async def test_the_number_of_a_dead_keeper_is_not_believed(tmp_path) -> None:
 async def test_a_spawner_that_is_killed_is_replaced_with_the_next_order(keeping, tmp_path) -> None:
     first = Job(keeping, "sleep", "1000")
     await first.runs()
-    line = keeping.spawner._line
-    assert line is not None
-    line._process.kill()
+    os.kill(keeping.spawner.pid, signal.SIGKILL)
     async with asyncio.timeout(PATIENCE):
-        while not line.closed:
+        while keeping.spawner.pid:
             await asyncio.sleep(0.01)
     keeping.runtime.forget("job")
     assert await Job(keeping, "true").ends() == 0

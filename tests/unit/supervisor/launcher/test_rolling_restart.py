@@ -146,5 +146,5 @@ async def test_a_nats_server_is_back_when_it_has_all_of_the_ledger_again(home, m
     inspector = Inspector()
     inspector.described = described
     monkeypatch.setattr(rolling_restart, "listens", listens)
-    assert await Rolling(home, inspector)._stores("nats-server-2") is back
+    assert await Rolling(home, inspector).has_whole_ledger("nats-server-2") is back
     assert asked == [2]

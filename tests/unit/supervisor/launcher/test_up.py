@@ -72,7 +72,7 @@ async def test_a_faster_process_on_an_unnamed_port_keeps_it_and_another_is_chose
     whole = Up(installation, installation.settings())
     monkeypatch.setattr(whole.children, "start", lambda *_: [SimpleNamespace(exit_code=exit_code)])
     monkeypatch.setattr(whole.children, "stop_last", AsyncMock())
-    await whole._start_gateway()
+    await whole.start_gateway()
     places = [(8080, 8080), (20_001, 20_001), (installation.local_socket(), 20_001)]
     assert asked == [(place, "/healthz", (WHO, f"ours on {port}")) for place, port in places]
     assert (whole.api, installation.settings().api_port) == ("http://127.0.0.1:20001", 20_001)
@@ -130,12 +130,12 @@ async def test_after_the_bus_has_died_the_streams_are_made_again_as_soon_as_it_a
     monkeypatch.setattr(servers, "AGAIN", 0.001)
     whole = Up(installation, installation.settings())
     server = SimpleNamespace(state="running", restarts=0)
-    whole._nats = [server]
-    whole._changed()
-    assert whole._mending is None
+    whole.nats_servers = [server]
+    whole.on_change()
+    assert whole.mending is None
     server.restarts = 1
-    whole._changed()
-    await whole._mending
+    whole.on_change()
+    await whole.mending
     assert (len(tries), connection.closed) == (3, True)
 
 
@@ -147,7 +147,7 @@ async def test_of_several_servers_it_is_watched_whether_feed_is_led_and_of_one_a
         return [SimpleNamespace(supervision=None, program=SimpleNamespace(name="nats-server")) for _ in range(servers_wanted)]
 
     async def watch(whole):
-        watched.append(len(whole._nats))
+        watched.append(len(whole.nats_servers))
 
     monkeypatch.setattr(servers, "start", start)
     monkeypatch.setattr(up_module.Inspector, "open", AsyncMock())
@@ -155,6 +155,6 @@ async def test_of_several_servers_it_is_watched_whether_feed_is_led_and_of_one_a
     installation.prepare()
     for servers_wanted in (1, 3):
         whole = Up(installation, msgspec.structs.replace(installation.settings(), nats_servers=servers_wanted, nats_port=None))
-        await whole._start_nats()
-        await asyncio.gather(*whole._vigils)
+        await whole.start_nats()
+        await asyncio.gather(*whole.watching)
     assert watched == [3]

@@ -201,8 +201,7 @@ def governance_is(view):
 
 
 @pytest.mark.parametrize(("last", "spoken"), [(None, False), (99, False), (100, True), (LogUnavailable("away"), False)])
-async def test_a_node_has_spoken_when_its_last_record_is_not_older_than_its_start(last, spoken):
-    inspector = Inspector(None)
+async def test_a_node_has_spoken_when_its_last_record_is_not_older_than_its_start(last, spoken, monkeypatch):
     asked = []
 
     class FakeLedger:
@@ -212,6 +211,6 @@ async def test_a_node_has_spoken_when_its_last_record_is_not_older_than_its_star
                 raise last
             return None if last is None else Message(7, subject, last, b"")
 
-    inspector._ledger = FakeLedger()
-    assert await inspector.has_written("gpu01", 100) is spoken
+    monkeypatch.setattr(readiness, "JetStreamLog", lambda *_: FakeLedger())
+    assert await Inspector(None).has_written("gpu01", 100) is spoken
     assert asked == ["hr.ledger.node.gpu01"]
