@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
@@ -51,6 +52,8 @@ class Job:
     required: str = ""
     time_limit: int | None = None
     idle: set[int] = field(default_factory=set)
+    memory: int = 0
+    shares: list[Json] = field(default_factory=list)
 
     @property
     def total(self) -> Amounts:
@@ -321,7 +324,8 @@ class Auditor:
             self.at_once |= dict.fromkeys(names_of_jobs, (key, array.get("at_once", 0)))
         for name in names_of_jobs:
             self.jobs[name] = Job(name, policy, fact["request"], replicas, preemptible, fact["profile"], required=required)
-            self.jobs[name].time_limit = fact.get("time_limit")
+            job = self.jobs[name]
+            job.time_limit, job.memory, job.shares = fact.get("time_limit"), fact.get("gpu_memory", 0), fact.get("shares", [])
 
     def _elements(self, fact: Json) -> list[Job]:
         """Elements of an array that a fact is about."""
@@ -464,6 +468,8 @@ class Auditor:
 
     def _job_requeued(self, fact: Json) -> None:
         job = self.jobs[fact["job"]]
+        if job.shares:
+            job.request = job.request | {"gpu": job.shares[0]["gpu"]}
         if job.state != "holding" or self._held_by(job):
             self._complain(f"{job.key} is {job.state} with {len(self._held_by(job))} leases and is requeued")
         job.state, job.yields, job.min_runtime = "pending", False, fact.get("min_runtime", 0)
@@ -505,6 +511,7 @@ class Auditor:
         victims = [self.jobs[victim["job"]] for victim in fact["victims"]]
         if job.state != "pending":
             self._complain(f"{job.key} is {job.state} and preempts")
+        self._check_memory(job, fact["places"])
         for victim in victims:
             self._check_victim(victim, pool)
         if fact["cause"] == "reclaim":
@@ -777,9 +784,28 @@ class Auditor:
         if ranks != list(range(job.replicas)) or len({lease["pool"] for lease in leases}) > 1:
             self._complain(f"{job.key} has {job.replicas} replicas, one record grants {ranks}")
         self._check_topology(job, leases[0]["pool"], {lease["node"] for lease in leases})
+        self._check_memory(job, leases)
         for lease in leases:
             if lease["amounts"] != {**job.request, **({"job": 1} if not lease.get("rank", 0) else {})}:
                 self._complain(f"{job.key} asks for {job.request} and is granted {lease['amounts']}")
+
+    def _check_memory(self, job: Job, places: list[Json]) -> None:
+        """All replicas get the share of one GPU model that the job was admitted with, and it has the memory that it asks for (R42)."""
+        if not job.memory:
+            return
+        kinds = {(self.nodes[place["node"]]["devices"][0]["model"], *_share(place)) for place in places}
+        known = {(share["model"], share["gpu"], share.get("mig", "")): share for share in job.shares}
+        if len(kinds) != 1 or not kinds <= known.keys():
+            self._complain(f"{job.key} gets {sorted(kinds)}, and may get one of {sorted(known)} (R42)")
+            return
+        model, units, mig = min(kinds)
+        job.request = job.request | {"gpu": units}
+        for place in places:
+            has = self.nodes[place["node"]]["devices"][0]["memory"]
+            part = Fraction(_sizes(mig, model, _slices_of(model)[1])[1], _slices_of(model)[1]) if mig else None
+            given = has * part * Fraction(9, 10) if part is not None else Fraction((has - 1024) * units, GPU_UNITS)
+            if (has if units == GPU_UNITS and not mig else given) < job.memory:
+                self._complain(f"{job.key} asks for {job.memory} MiB of GPU memory and gets {given} (R42)")
 
     def _check_topology(self, job: Job, pool: str, nodes: set[str]) -> None:
         """All nodes of a gang have one value of the label that it requires, and one of each wider one (R40)."""
@@ -866,6 +892,12 @@ class Auditor:
                 for key in self._governed(pool) & {key for key, value in victim.total.items() if value}
             ):
                 self._complain(f"{victim.key} yields by priority to {job.key} and could reclaim what it held")
+
+
+def _share(place: Json) -> tuple[int, str]:
+    """Units and slice of one replica's share of a GPU."""
+    shares = place.get("devices", [])
+    return sum(share["units"] for share in shares), shares[0].get("mig", "") if shares else ""
 
 
 def _slices_of(model: str) -> tuple[int, int]:

@@ -72,12 +72,26 @@ class Oracle:
         self._nominated()
         if not in_line:
             return self
+        self._choose_models()
         self._keep(facts)
+        self._choose_models()
         while any(self._grant(self.state.pools[name]) for name in sorted(self.state.pools)):
-            pass
+            self._choose_models()
         for name in sorted(self.state.pools):
             self._search(self.state.pools[name])
         return self
+
+    def _choose_models(self) -> None:
+        """Each job that asks for GPU memory asks for the first share with which it finds room, or for the first of all (R42)."""
+        for group in self.state.pending.choosing:
+            choices = group.request.each
+            job = group.head()
+            if job is None:
+                continue
+            for request in (*choices, choices[0]):
+                group.request = job.request = request
+                if any(self._fits_in(group, pool) for pool in self.state.pools.values()):
+                    break
 
     def _keep(self, facts: Iterable[AnyFact]) -> None:
         """What the round lifts and places before it grants anything to those in line (R16), which has to be right by itself."""

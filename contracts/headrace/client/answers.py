@@ -33,8 +33,9 @@ from headrace.contracts.messages.queries import (
     UserUseView,
 )
 from headrace.contracts.messages.tokens import NODE_TENANT, PROVIDER_TENANT, TokenRole, TokenView
-from headrace.contracts.values.amounts import parse_amount
+from headrace.contracts.values.amounts import GPU, GPU_MEMORY, parse_amount
 from headrace.contracts.values.durations import parse_time
+from headrace.contracts.values.gpu_memory import ModelShare
 from headrace.contracts.values.ids import job_key
 
 Json = Mapping[str, Any]
@@ -103,7 +104,13 @@ def job(answer: Json) -> JobView:
         elements=answer.get("elements", {}),
         idle_at=moment(answer.get("idle_time")),
         idle_yields=answer.get("idle_yields", False),
+        gpu_memory=parse_amount(GPU_MEMORY, answer.get("gpu_memory") or "0"),
+        shares=tuple(map(_share, answer.get("shares", ()))),
     )
+
+
+def _share(one: Json) -> ModelShare:
+    return ModelShare(model=one["gpu_model"], gpu=parse_amount(GPU, one["gpu"]), mig=one.get("mig", ""))
 
 
 def _attempt(answer: Json) -> AttemptView:

@@ -19,8 +19,6 @@ from headrace.contracts.messages.queries import (
     EraseRequest,
     ForceRequest,
     NodeRequest,
-    TrialAnswer,
-    Verdict,
 )
 from headrace.contracts.messages.tokens import (
     ApproveNodeRequest,
@@ -31,6 +29,7 @@ from headrace.contracts.messages.tokens import (
     TokenRole,
     TokensAnswer,
 )
+from headrace.contracts.messages.trials import TrialAnswer, Verdict
 from headrace.contracts.transport.encoding import encode
 from headrace.contracts.values.durations import SECOND, format_time
 

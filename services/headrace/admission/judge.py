@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.admission.amounts import GivenAmounts, RequestedJob, given_to
 from headrace.admission.array_range import jobs_in, read_array
 from headrace.admission.guards import against_rules, id_too_old, too_fast
 from headrace.admission.runtime import NO_RULES, default_request, rules_of, text_of, uses, with_defaults
@@ -13,17 +14,16 @@ from headrace.contracts.messages.submissions import COMMAND_MAX, TEXT_MAX
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.transport.subjects import parse_submit, split_by
-from headrace.contracts.values.amounts import GPU, GPU_UNITS, AmountError, format_amount, is_key, parse_amount
+from headrace.contracts.values.amounts import AmountError, is_key, parse_amount
 from headrace.contracts.values.arrays import ArrayError
 from headrace.contracts.values.durations import DurationError, parse_duration
 from headrace.contracts.values.ids import job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
 from headrace.domain.fold.arrays import state_of
-from headrace.domain.model.requests import is_steady, make_request
 from headrace.domain.queueing.access import is_member, may_act
-from headrace.domain.queueing.admissible import Rejection, never_fits, open_pools, time_limit_of
+from headrace.domain.queueing.admissible import Rejection, open_pools, time_limit_of
 from headrace.domain.queueing.freeze_drain import GOING, pool_closing, queue_closing, sentence
-from headrace.domain.state.supply import asked_by
+from headrace.domain.state.gpu_shares import most_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -83,14 +83,6 @@ def acting(state: State, asker: Asker, user: str, now: int) -> Asker:
     return asker._replace(user=user, by=f"{asker.tenant}.{asker.user}")
 
 
-class RequestedJob(NamedTuple):
-    """Properties of a job that the tests of amounts need. `request`: amounts asked for; empty for all of the profile."""
-
-    request: Amounts
-    preemptible: bool
-    contained: bool
-
-
 class Declined(NamedTuple):
     """A rejection, and the microseconds after which a new attempt can succeed; None if waiting does not help."""
 
@@ -137,20 +129,19 @@ def judge(
         return _rejected(key, asker, submission, digest, Declined(forbidden))
     if isinstance(limit := time_limit_of(policy.document, profile, read.time_limit), Rejection):
         return _rejected(key, asker, submission, digest, Declined(limit))
-    wanted = read.request or default_request(rules, dict(asked_by(state, profile)))
+    wanted = read.request or default_request(rules, most_of(state, profile))
     asked = RequestedJob(wanted, submission.preemptible, contained=bool(submission.image))
-    amounts = amounts_of(state, asker, queue, asked)
-    if isinstance(amounts, Declined):
-        return _rejected(key, asker, submission, digest, amounts, asked)
-    before = {"pending": pending, "fresh": fresh, "own": own, "count": jobs_in(read.array)}
-    if (crowded := too_many(state, policy, asker.user, now, **before)) is not None:
+    given = amounts_of(state, asker, queue, asked)
+    if isinstance(given, Declined):
+        return _rejected(key, asker, submission, digest, given, asked)
+    count = jobs_in(read.array)
+    if (crowded := too_many(state, policy, asker.user, now, pending=pending, fresh=fresh, own=own, count=count)) is not None:
         return _rejected(key, asker, submission, digest, crowded, asked)
     return f.JobAdmittedV1(
         job=key,
         policy=asker.policy,
         profile=asker.profile,
-        request=amounts,
-        mig=profile.mig,
+        **given._asdict(),
         replicas=profile.replicas,
         preemptible=submission.preemptible,
         priority=submission.priority,
@@ -169,21 +160,10 @@ def judge(
     )
 
 
-def amounts_of(state: State, asker: Asker, queue: Queue, asked: RequestedJob) -> Amounts | Declined:
-    """Amounts of one replica; a rejection if the profile does not allow them or no node could ever run them."""
-    policy, profile = queue
-    amounts = _within_profile(state, profile, asked.request)
-    if isinstance(amounts, Rejection):
-        return Declined(amounts)
-    steady = is_steady(profile, state.terms.level, preemptible=asked.preemptible)
-    request = make_request(amounts, profile.replicas, profile, profile.mig, contained=asked.contained, steady=steady)
-    never = never_fits(state, policy, profile, request, preemptible=asked.preemptible, beyond=_beyond(policy, asker))
-    return amounts if never is None else Declined(never)
-
-
-def _beyond(policy: PolicyState, asker: Asker) -> bool:
-    """True if the asker may exceed the policy's limits (R12)."""
-    return asker.user in policy.document.beyond_limit
+def amounts_of(state: State, asker: Asker, queue: Queue, asked: RequestedJob) -> GivenAmounts | Declined:
+    """What one replica gets; a rejection if the profile does not allow it or no node could ever run it."""
+    given = given_to(state, queue, asked, beyond=asker.user in queue[0].document.beyond_limit)
+    return Declined(given) if isinstance(given, Rejection) else given
 
 
 def too_many(
@@ -376,21 +356,3 @@ def _unknown_queue(state: State, asker: Asker, now: int) -> str:
     ]
     known = f"yours are {', '.join(sorted(mine)[:8])}" if mine else "you have none"
     return f"there is no queue {asker.policy}/{asker.profile}; {known}"
-
-
-def _within_profile(state: State, profile: Profile, asked: Amounts) -> Amounts | Rejection:
-    """The profile's amounts, lowered to those asked for (R3, R13); a MIG slice cannot be lowered (R4)."""
-    amounts = dict(asked_by(state, profile))
-    for key, amount in asked.items():
-        ceiling = amounts.get(key, 0)
-        if key == GPU and profile.mig:
-            return _malformed(f"request.gpu: profile {profile.name} gives the MIG slice {profile.mig} (R4); leave gpu out")
-        if amount > ceiling:
-            most = f"profile {profile.name} gives {format_amount(key, ceiling)}"
-            return Rejection(RejectReason.BEYOND_PROFILE, f"request.{key}: {format_amount(key, amount)} is asked for, {most}")
-        if key == GPU and amount > GPU_UNITS and amount % GPU_UNITS:
-            return _malformed(
-                f"request.gpu: {format_amount(key, amount)} is no whole number of GPUs; from one up it has to be (R3)"
-            )
-        amounts[key] = amount
-    return {key: amount for key, amount in amounts.items() if amount}

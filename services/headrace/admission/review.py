@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
+from headrace.admission.amounts import RequestedJob
 from headrace.admission.array_range import jobs_in, wrong_array
 from headrace.admission.decide import REFUSALS_STATED, REQUEUED_FROM
 from headrace.admission.guards import against_image, has_rules, id_too_old
@@ -22,7 +23,6 @@ from headrace.admission.judge import (
     MESSAGE_MAX,
     Asker,
     Declined,
-    RequestedJob,
     acting,
     amounts_of,
     not_on_behalf,
@@ -33,6 +33,7 @@ from headrace.admission.judge import (
 from headrace.admission.runtime import possible_uses, rules_of
 from headrace.contracts import facts as f
 from headrace.contracts.transport.subjects import asker_of, parse_cancel, parse_requeue, split_by
+from headrace.contracts.values.amounts import GPU, GPU_MEMORY
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import IdError, job_key
 from headrace.contracts.values.reasons import RejectReason
@@ -40,7 +41,7 @@ from headrace.domain.fold.arrays import chosen, state_of
 from headrace.domain.model.job_states import FINAL
 from headrace.domain.queueing.admissible import Rejection, time_limit_of
 from headrace.domain.state.account_numbers import next_number
-from headrace.domain.state.supply import asked_by
+from headrace.domain.state.gpu_shares import asked_by
 from headrace.domain.state.used_ids import is_of_another, known_digest
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.records import Record
     from headrace.contracts.values.amounts import Amounts
+    from headrace.contracts.values.gpu_memory import ModelShare
     from headrace.domain.model.jobs import PolicyState
     from headrace.domain.state.state import State
 
@@ -71,6 +73,8 @@ class _Made(NamedTuple):
     replicas: int
     contained: bool
     rules: tuple[str, ...]
+    gpu_memory: int
+    shares: tuple[ModelShare, ...]
 
 
 class Review:
@@ -181,7 +185,7 @@ class Review:
             return Declined(Rejection(RejectReason.MALFORMED, wrong))
         if (too_old := id_too_old(job_id, self._now)) is not None:
             return Declined(too_old)
-        kind = (asker, tuple(fact.request.items()), fact.preemptible, fact.contained, fact.rules)
+        kind = (asker, tuple(fact.request.items()), fact.gpu_memory, fact.preemptible, fact.contained, fact.rules)
         made = self._kinds.get(kind)  # a record often has many jobs of one kind
         if made is None:
             made = self._kinds[kind] = self._made(fact, asker)
@@ -195,7 +199,7 @@ class Review:
             return Declined(Rejection(RejectReason.MALFORMED, wrong))
         if (crowded := self._too_many(asker, policy, jobs_in(fact.array))) is not None:
             return crowded
-        stated = (fact.request, fact.mig, fact.replicas, fact.contained, fact.rules)
+        stated = (fact.request, fact.mig, fact.replicas, fact.contained, fact.rules, fact.gpu_memory, fact.shares)
         if made == stated and limit == fact.time_limit:
             return fact
         return structs.replace(fact, time_limit=limit, **made._asdict())
@@ -211,13 +215,13 @@ class Review:
         contained = fact.contained or bool(rules.default_image)
         if not contained and (forbidden := against_image(group, "")) is not None:
             return Declined(forbidden)
-        asked = RequestedJob(_as_asked(self._state, profile, fact.request), fact.preemptible, contained)
-        amounts = amounts_of(self._state, asker, queue, asked)
-        if isinstance(amounts, Declined):
-            return amounts
+        asked = RequestedJob(_as_asked(self._state, profile, fact), fact.preemptible, contained)
+        given = amounts_of(self._state, asker, queue, asked)
+        if isinstance(given, Declined):
+            return given
         always, perhaps = possible_uses(rules, contained=contained)
         lines = fact.rules if always <= set(fact.rules) <= perhaps else tuple(sorted(always))
-        return _Made(amounts, profile.mig, profile.replicas, contained, lines)
+        return _Made(given.request, given.mig, profile.replicas, contained, lines, given.gpu_memory, given.shares)
 
     def _wrong_after(self, fact: f.JobAdmittedV1, asker: Asker) -> str:
         for other in fact.after:
@@ -327,8 +331,12 @@ class Review:
         return self._refused[who] + (stated if second == self._now // SECOND else 0)
 
 
-def _as_asked(state: State, profile: Profile, amounts: Amounts) -> Amounts:
-    """A request that yields these amounts of one replica."""
+def _as_asked(state: State, profile: Profile, fact: f.JobAdmittedV1) -> Amounts:
+    """A request that yields what one replica of the admitted job gets."""
+    amounts = fact.request
+    if GPU_MEMORY in profile.request:
+        amounts = {key: amount for key, amount in amounts.items() if key != GPU} | {GPU_MEMORY: fact.gpu_memory}
+        return amounts | {key: 0 for key in profile.request if key not in amounts}
     given = asked_by(state, profile)
     kept = {key: amount for key, amount in amounts.items() if not (profile.mig and amount == given.get(key))}
     return kept | {key: 0 for key in given if key not in amounts}

@@ -16,8 +16,8 @@ from headrace.bus.process import Service
 from headrace.bus.text_encryption import KEYS, Keyring
 from headrace.contracts.facts import AnyFact, WishesJudgedV1
 from headrace.contracts.facts.writers import ADMISSION
-from headrace.contracts.messages.queries import TrialAnswer, TrialRequest
 from headrace.contracts.messages.submissions import JobText
+from headrace.contracts.messages.trials import TrialAnswer, TrialRequest
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.transport.subjects import SUBMIT_STREAM
 from headrace.domain.state.required_keys import needs_key

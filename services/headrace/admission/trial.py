@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from headrace.admission.array_range import jobs_in
 from headrace.admission.judge import acting, asker_of_submit, judge
 from headrace.contracts import facts as f
-from headrace.contracts.messages.queries import TrialAnswer, Verdict
+from headrace.contracts.messages.trials import TrialAnswer, Verdict
 from headrace.contracts.transport.codec import decode_submit
 from headrace.contracts.transport.digests import submission_digest
+from headrace.contracts.values.gpu_memory import memory_text
 from headrace.contracts.values.ids import is_ulid, job_key
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
 from headrace.domain.explain.growth_cost import growth_costs
@@ -20,7 +21,7 @@ from headrace.domain.state.used_ids import ID_OF_ANOTHER, is_of_another, known_d
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from headrace.contracts.messages.queries import TrialRequest
+    from headrace.contracts.messages.trials import TrialRequest
     from headrace.domain.state.state import State
 
 
@@ -61,7 +62,8 @@ def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:
         would_be.append(fact)
         count = jobs_in(fact.array)
         admitted.update({policy: count, whose.tenant: 1, user: count})
-        verdicts.append(Verdict(job=key))
+        shares = memory_text(fact.gpu_memory, fact.shares) if fact.gpu_memory else ""
+        verdicts.append(Verdict(job=key, message=shares))
     return TrialAnswer(verdicts=tuple(verdicts), costs=tuple(_costs(state, would_be, now)))
 
 
@@ -73,6 +75,7 @@ def _costs(state: State, jobs: Sequence[f.JobAdmittedV1], now: int) -> Iterator[
         kind: tuple[object, ...] = (
             fact.profile,
             tuple(sorted(fact.request.items())),
+            fact.shares,
             fact.preemptible,
             fact.contained,
             fact.time_limit,
@@ -83,5 +86,11 @@ def _costs(state: State, jobs: Sequence[f.JobAdmittedV1], now: int) -> Iterator[
         profile = state.profile(fact.job.partition(".")[0], fact.profile)
         if profile is not None:
             steady = is_steady(profile, state.terms.level, preemptible=fact.preemptible)
-            request = make_request(fact.request, fact.replicas, profile, fact.mig, contained=fact.contained, steady=steady)
+            request = make_request(
+                *(fact.request, fact.replicas, profile, fact.mig),
+                contained=fact.contained,
+                steady=steady,
+                memory=fact.gpu_memory,
+                shares=fact.shares,
+            )
             yield from growth_costs(state, profile, request, counts[kind], fact.time_limit, now)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
     from headrace.domain.indexes.pending import JobGroup
     from headrace.domain.model.jobs import JobRecord, PolicyState
+    from headrace.domain.model.requests import Request
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
@@ -47,6 +48,7 @@ class CandidateIndex:
         self._documents = -1
         self._unbounded: tuple[int, frozenset[str]] = -1, frozenset()
         self._requests_max = REQUESTS_KEPT
+        self._restated = 0
         self.classes: dict[ClassKey, PendingClass] = {}
         self._known: dict[JobGroup, tuple[PendingClass, int]] = {}
         self._ordered: list[PoolQueue] = []
@@ -67,7 +69,8 @@ class CandidateIndex:
         if not groups and not policies and not missed and self._documents == state.documents_sequence:
             return
         changes.groups, changes.policies, changes.missed = {}, {}, False
-        if missed or self._documents != state.documents_sequence or len(self.needs.requests) > self._requests_max:
+        is_large = len(self.needs.requests) > self._requests_max and not self._restated
+        if missed or self._documents != state.documents_sequence or is_large:
             self._documents = state.documents_sequence
             self._start_again()
             groups, policies = dict.fromkeys(state.pending.groups.values()), {}
@@ -137,7 +140,8 @@ class CandidateIndex:
         self._owners = owners_named(pool.document for pool in self.state.pools.values())
         groups = self.state.pending.groups.values()
         live = {(group.request.order, group.avoiding, self._reach(group)) for group in groups}
-        self._requests_max = REQUESTS_KEPT + 2 * len(live)
+        more = sum(len(group.request.each) for group in self.state.pending.choosing)
+        self._requests_max = REQUESTS_KEPT + 2 * (len(live) + more)
 
     def candidates_of(self, job: JobRecord, pool: str) -> tuple[PoolCandidates, int] | None:
         """Candidates and request number of a group's head in a pool; None if it is not a candidate there."""
@@ -147,6 +151,22 @@ class CandidateIndex:
             return None
         candidates = next((candidates for candidates in pending_class.pool_candidates if candidates.queue.name == pool), None)
         return None if candidates is None else (candidates, self._number(group, pending_class))
+
+    def restate(self, group: JobGroup, request: Request, sign: int) -> None:
+        """The jobs of a group stand in line with another of their requests (R42), on trial; with sign -1 as before. Then `refresh`."""
+        known = self._known.pop(group, None)
+        if known is not None:
+            known[0].see(known[1], group, None)
+            for candidates in known[0].pool_candidates:
+                candidates.update_sets()
+        group.request = request
+        self.state.pending.mark(group)
+        self._restated += sign
+
+    def standing(self, group: JobGroup) -> tuple[tuple[PoolCandidates, ...], int]:
+        """The candidates and the request number with which a group stands in line."""
+        known = self._known.get(group)
+        return ((), 0) if known is None else (tuple(known[0].pool_candidates), known[1])
 
     def _number(self, group: JobGroup, pending_class: PendingClass) -> int:
         """Number of the group's request, which differs for groups that may use other nodes (R21), and in a class for each group."""

@@ -230,6 +230,11 @@ class FeasibilityCache:
             self._seen = moves
             self.moves += 1
 
+    def renewed(self) -> None:
+        """Update after jobs have come into line with other requests, which no set computed before contains."""
+        self._fits.clear()
+        self.moves += 1
+
     def resumed(self, queue: PoolRequests) -> None:
         """Update after a suspended job was resumed in the pool."""
         self._forget(queue)

@@ -14,6 +14,7 @@ from headrace.allocator.array_lines import ArrayLines, join_line
 from headrace.allocator.backfill_reservations import lapsed
 from headrace.allocator.feasibility_cache import FeasibilityCache
 from headrace.allocator.hold_placement import HoldPlacement
+from headrace.allocator.model_choices import ModelChoicesInLine
 from headrace.allocator.reclaim_requests import ReclaimRequests
 from headrace.allocator.relocation import Relocation, move, nomination_of
 from headrace.allocator.request_bitsets import bits_of
@@ -77,6 +78,7 @@ class _Round:
         trial.note(self._feasibility.leave)
         self.reclaims = ReclaimRequests(state, index, self._feasibility, now, skip)
         self._idle: dict[str, int] = {}
+        self._models = ModelChoicesInLine(state, trial, index, self._feasibility) if state.pending.choosing else None
 
     def grant_nominated(self) -> None:
         """Grant to preemptors first, in the order of their preemptions: their places are reserved, so no other job loses its turn (R27)."""
@@ -103,6 +105,8 @@ class _Round:
         self.index.refresh()
         if self.state.holds:
             self._keep_on()
+        if self._models is not None:
+            self._models.advance()
         queues = self.index.in_order()
         for queue in queues:
             queue.advance(self.now)
@@ -129,6 +133,8 @@ class _Round:
 
     def grant_pending(self) -> None:
         """Grant the best of each pool, pools by name, until nothing more fits or the round is full; then open searches."""
+        if self._models is not None:
+            self._models.advance()  # units may have been kept since
         queues = self.index.in_order()
         while self._tried < GRANTS_MAX and not self.is_full and (self.index.has_line or self.state.suspended):
             for queue in queues:
@@ -167,6 +173,8 @@ class _Round:
             self._leave_line(best.candidates.pending_class.groups[best.number], job)
             self.index.refresh()
             self._feasibility.granted(queue, job)
+            if self._models is not None:
+                self._models.advance()
             return True
 
     def _resume_before(self, pool: PoolState, rank: Rank | None, queue: PoolQueue | None = None) -> bool:

@@ -60,7 +60,7 @@ class Needs:
         Requests that avoid nodes (R36), or may use dedicated nodes (`owners`, R21), have their own numbers, because they may be placed
         elsewhere. `apart`: a number that no other request has.
         """
-        key: object = request.order
+        key: object = request.order if request.choices is None else (request.order, request.shape)
         if not apart and not self._has_spot:
             shape = request.shape._replace(steady=False)
             key = (shape, request.replicas, tuple(sorted(request.amounts.items())), request.topology)

@@ -24,9 +24,9 @@ from headrace.domain.placement.pool_growth import (
     closed_for,
     creatable_nodes,
     due_at,
-    may_hold,
     nodes_for,
     replicas_in,
+    request_for,
 )
 from headrace.domain.queueing.access import may_enter
 from headrace.domain.queueing.gates import may_borrow, may_start
@@ -105,7 +105,7 @@ def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
         if pool is not None:
             count = left.take(group, pool, min(_jobs_of(group), _within(state, group, pool)))
             if count > 0:
-                asks.setdefault(pool.document.name, []).append(_ask(group, count))
+                asks.setdefault(pool.document.name, []).append(_ask(group, count, pool, state.terms.level))
     for name in sorted(asks):
         burst = state.pools[name].document.burst
         nodes = nodes_for(burst.node, asks[name], creatable[name], state.terms.level) if burst is not None else 0
@@ -124,9 +124,10 @@ def _jobs_of(group: JobGroup) -> int:
     return jobs
 
 
-def _ask(group: JobGroup, count: int) -> GrowthRequest:
-    head = group.head()
-    return GrowthRequest(group.request, count, head.key if head is not None else "")
+def _ask(group: JobGroup, count: int, pool: PoolState, level: int) -> GrowthRequest:
+    burst, head = pool.document.burst, group.head()
+    request = request_for(burst.node, group.request, level) if burst is not None else None
+    return GrowthRequest(request or group.request, count, head.key if head is not None else "")
 
 
 class TenantCaps:
@@ -150,9 +151,10 @@ class TenantCaps:
         burst, nodes = pool.document.burst, self.nodes(group, pool)
         if nodes >= ANY_NUMBER or burst is None:
             return jobs
-        each, level = replicas_in(burst.node, group.request.shape, self._state.terms.level), self._state.terms.level
-        count = min(jobs, nodes * each // group.request.replicas)
-        taken = nodes_for(burst.node, [GrowthRequest(group.request, count, "")], nodes, level)
+        level = self._state.terms.level
+        request = request_for(burst.node, group.request, level) or group.request
+        count = min(jobs, nodes * replicas_in(burst.node, request.shape, level) // request.replicas)
+        taken = nodes_for(burst.node, [GrowthRequest(request, count, "")], nodes, level)
         self._left[group.policy.document.tenant, pool.document.name] = nodes - taken
         return count
 
@@ -167,7 +169,7 @@ def _asks_in(state: State, group: JobGroup, creatable: dict[str, int], left: Ten
         if pool.search is not None and pool.search.job.key in group.members:
             return None
         burst, growth = pool.document.burst, state.terms.growths.get(name)
-        if burst is None or group.request.required or not may_hold(burst.node, group.request.shape, state.terms.level):
+        if burst is None or group.request.required or request_for(burst.node, group.request, state.terms.level) is None:
             continue
         if growth is not None and growth.open:
             return None

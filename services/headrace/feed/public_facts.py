@@ -67,7 +67,7 @@ OF_A_JOB: dict[type, _Shown] = {
     f.JobAdmittedV1: _Shown(
         "job",
         "admitted",
-        (*_SUBMITTED, "max_retries", "time_limit", "after", "name", "labels", "array"),
+        (*_SUBMITTED, "max_retries", "time_limit", "after", "name", "labels", "array", "gpu_memory", "shares"),
     ),
     f.JobRejectedV1: _Shown("job", "rejected", ("job", "policy", "profile", "reason", "message", "name", "retry_after")),
     f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason", "elements")),

@@ -14,11 +14,12 @@ from msgspec import structs
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.writers import ADMISSION
+from headrace.contracts.values.amounts import GPU, GPU_MEMORY
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.job_states import HOLDING
 from headrace.domain.model.requests import is_steady, make_request
-from headrace.domain.queueing.admissible import Rejection, never_fits, time_limit_of
-from headrace.domain.state.supply import asked_by
+from headrace.domain.queueing.admissible import Rejection, never_fits, shares_that_fit, time_limit_of
+from headrace.domain.state.gpu_shares import most_of, with_share
 from headrace.governance.objects import ObjectName, name_of
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from headrace.contracts.documents.model import Profile
     from headrace.contracts.facts import AnyFact
     from headrace.contracts.facts.fact import Fact
+    from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.jobs import PolicyState
     from headrace.simulate.virtual_system import VirtualSystem
 
@@ -99,15 +101,23 @@ def _admitted(world: VirtualSystem, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | 
     policy, profile = state.policies.get((tenant, fact.policy)), state.profile(tenant, fact.profile)
     if policy is None or profile is None or all(link.name != fact.profile for link in policy.document.profiles):
         return _refused(fact, Rejection(RejectReason.UNKNOWN_QUEUE, f"queue {fact.policy}/{fact.profile} does not exist"))
-    if world.former.get((profile.tenant, profile.name)) == fact.request:
-        request = {key: amount for key, amount in asked_by(state, profile).items() if amount}
-        fact = structs.replace(fact, request=request, mig=profile.mig, replicas=profile.replicas)
+    beyond, asked = user in policy.document.beyond_limit, _asked(fact)
+    if world.former.get((profile.tenant, profile.name)) == asked:
+        asked = {key: amount for key, amount in most_of(state, profile).items() if amount}
+        fact = structs.replace(fact, request=asked, mig=profile.mig, replicas=profile.replicas, gpu_memory=0, shares=())
+    if GPU_MEMORY in asked:
+        flags = {"preemptible": fact.preemptible, "beyond": beyond, "contained": fact.contained}
+        shares = shares_that_fit(state, policy, profile, asked, **flags)
+        if isinstance(shares, Rejection):
+            return _refused(fact, shares)
+        given = {"request": with_share(asked, shares[0]), "mig": shares[0].mig, "shares": shares}
+        fact = structs.replace(fact, gpu_memory=asked[GPU_MEMORY], **given)
     limit = time_limit_of(policy.document, profile, fact.time_limit)
     if isinstance(limit, Rejection):
         return _refused(fact, limit)
     if limit != fact.time_limit:
         fact = structs.replace(fact, time_limit=limit)
-    never = _never(world, policy, profile, fact, beyond=user in policy.document.beyond_limit)
+    never = _never(world, policy, profile, fact, beyond=beyond)
     count = 1 if fact.array is None else fact.array.count
     if never is None and policy.pending + count > policy.document.max_pending:
         never = Rejection(RejectReason.TOO_MANY_PENDING, f"{policy.pending} jobs are pending in policy {fact.policy}")
@@ -115,6 +125,13 @@ def _admitted(world: VirtualSystem, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | 
     if never is None and most is not None and policy.user_pending.get(user, 0) + count > most:
         never = Rejection(RejectReason.TOO_MANY_PENDING, f"{most} jobs of user {user} are pending in policy {fact.policy}")
     return fact if never is None else _refused(fact, never)
+
+
+def _asked(fact: f.JobAdmittedV1) -> Amounts:
+    """What one replica of the job was admitted to ask for."""
+    if not fact.gpu_memory:
+        return fact.request
+    return {**{key: amount for key, amount in fact.request.items() if key != GPU}, GPU_MEMORY: fact.gpu_memory}
 
 
 def _never(
@@ -126,10 +143,15 @@ def _never(
         known.of = state.documents_sequence
         known.answers.clear()
     amounts = tuple(sorted(fact.request.items()))
-    kind = (policy.key, fact.profile, amounts, fact.replicas, fact.mig, fact.contained, fact.preemptible, beyond)
+    kind = (policy.key, fact.profile, amounts, fact.replicas, fact.mig, fact.shares, fact.contained, fact.preemptible, beyond)
     if kind not in known.answers:
-        steady = is_steady(profile, state.terms.level, preemptible=fact.preemptible)
-        asked = make_request(fact.request, fact.replicas, profile, fact.mig, contained=fact.contained, steady=steady)
+        asked = make_request(
+            *(fact.request, fact.replicas, profile, fact.mig),
+            contained=fact.contained,
+            steady=is_steady(profile, state.terms.level, preemptible=fact.preemptible),
+            memory=fact.gpu_memory,
+            shares=fact.shares,
+        )
         known.answers[kind] = never_fits(state, policy, profile, asked, preemptible=fact.preemptible, beyond=beyond)
     return known.answers[kind]
 

@@ -18,6 +18,7 @@ from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.transport.subjects import node_writer
 from headrace.contracts.values.amounts import CPU_UNITS
+from headrace.contracts.values.gpu_memory import gigabytes_in_name
 from headrace.contracts.values.ids import array_of
 from headrace.contracts.values.isolation import CONTAINED
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Ladder
     from headrace.simulate.scenario import Nodes, Submit
 
+
+GIGABYTES = 80
+"""Memory of a GPU whose model does not say how much it has."""
 
 NODE_TRIGGERS: frozenset[type] = frozenset({f.LeaseGrantedV1, f.StopOrderedV1, f.ResumeOrderedV1, f.NodeCheckOrderedV1})
 """Facts that nodes react to."""
@@ -207,9 +211,9 @@ class SimulatedNodes:
         """Return the node's registration; leases that ran when it was lost are stated as lost after it."""
         self.nodes[name] = nodes
         self.bring_up(name, now)
+        memory = (gigabytes_in_name(nodes.gpu_model) or GIGABYTES) * 1024
         devices = tuple(
-            Device(device=f"gpu{number}", model=nodes.gpu_model, memory=80 * 1024, mig=nodes.mig)
-            for number in range(nodes.gpus)
+            Device(device=f"gpu{number}", model=nodes.gpu_model, memory=memory, mig=nodes.mig) for number in range(nodes.gpus)
         )
         return f.NodeRegisteredV1(
             node=name,

@@ -13,7 +13,7 @@ from headrace.contracts.facts import InstallationLevelV1
 from headrace.contracts.facts.levels import LEVEL, RELEASES
 from headrace.contracts.transport.subjects import node_writer
 from headrace.domain.snapshots.snapshot import copy_of
-from headrace.domain.state.supply import asked_by
+from headrace.domain.state.gpu_shares import most_of
 from headrace.governance.objects import full_name, placed
 from headrace.governance.validation.reservation_feasibility import infeasible_reservations
 from headrace.simulate.names import numbered
@@ -99,7 +99,7 @@ class World(VirtualSystem):
         for one in written:
             profile = self.state.profiles.get((one.tenant, one.name)) if one.kind == "profile" else None
             if profile is not None and isinstance(profile.document, Profile):
-                asked = asked_by(self.state, profile.document)
+                asked = most_of(self.state, profile.document)
                 self.former[one.tenant, one.name] = {key: amount for key, amount in asked.items() if amount}
         for nodes in changes.nodes:
             for name in numbered(nodes.name, nodes.count):

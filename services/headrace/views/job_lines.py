@@ -9,6 +9,7 @@ from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.contracts.messages.queries import FactView
 from headrace.contracts.values.amounts import JOB, format_amounts
 from headrace.contracts.values.durations import format_duration, format_time
+from headrace.contracts.values.gpu_memory import memory_text
 from headrace.contracts.values.ids import split_job_key
 from headrace.views.pseudonyms import with_handles
 from headrace.views.visibility import OTHER_TENANT, hide_others
@@ -76,7 +77,8 @@ def _code(exit_code: int | None) -> str:
 
 def _admitted(fact: f.JobAdmittedV1) -> Line:
     asks = (
-        format_amounts(fact.request)
+        (memory_text(fact.gpu_memory, fact.shares) + "; " if fact.gpu_memory else "")
+        + format_amounts(fact.request)
         + (f" (slice {fact.mig})" if fact.mig else "")
         + (f", {fact.replicas} times" if fact.replicas > 1 else "")
     )

@@ -95,6 +95,7 @@ def job_view(job: JobRecord, waits: WaitReasons, *, all_attempts: bool) -> JobVi
     tenant, user, job_id = split_job_key(job.key)
     reason, message = (job.reason, job.message) if job.state is not JobState.PENDING else waits.of(next_of(job))
     array = job.array if is_whole_array(job) else None
+    choices = job.request.choices
     return JobView(
         id=job_id,
         job=job.key,
@@ -121,6 +122,8 @@ def job_view(job: JobRecord, waits: WaitReasons, *, all_attempts: bool) -> JobVi
         elements={} if array is None else elements_by_state(array),
         idle_at=idle_since(job),
         idle_yields=is_idle(job),
+        gpu_memory=0 if choices is None else choices.memory,
+        shares=() if choices is None else tuple(choices.shares),
     )
 
 

@@ -9,12 +9,12 @@ from headrace.admission.judge import Asker
 from headrace.admission.trial import try_message
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
-from headrace.contracts.messages.queries import TrialRequest
 from headrace.contracts.messages.submissions import JobSubmission, JobSubmissions
+from headrace.contracts.messages.trials import TrialRequest
 from headrace.contracts.transport.codec import Malformed, encode
 from headrace.contracts.transport.digests import submission_digest
 from headrace.contracts.transport.subjects import by, submit
-from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.amounts import GPU, GPU_MEMORY, GPU_UNITS
 from headrace.contracts.values.ids import IdError, make_job_id
 from tests.unit.allocator.history import START, History, gpus, policy
 from tests.unit.domain.site import applied
@@ -103,4 +103,21 @@ def test_what_new_nodes_would_cost_is_shown_once_for_equal_jobs(history):
             "1 new node of pool cloud by offer spot, at 1.00 an hour each: 0.20 at least",
             "1 new node of pool cloud by offer cheap, at 2.50 an hour each: 0.50 at least",
         ),
+    )
+
+
+def test_what_gpu_memory_is_of_each_model_is_shown_with_what_nodes_of_one_of_them_cost(history):  # R42
+    grows = cloud(offers=OFFERS, node=d.BurstNode(gpus=2, gpu_model="H100-80GB"))
+    other = d.Pool(
+        name="other",
+        selector={"pool": "other"},
+        burst=d.Burst(provider="local", node=d.BurstNode(gpus=1, gpu_model="A100-40GB"), max_nodes=1),
+    )
+    of_memory = d.Profile(name="one", request={GPU_MEMORY: 20 * 1024}, pools=("other", "cloud"))
+    history.append_facts(applied(grows), applied(other), applied(of_memory), by="governance")
+    request = TrialRequest(subject=QUEUE, message=msgspec.Raw(encode(submission(1))))
+    answer = try_message(history.state, request, history.now)
+    assert ([(one.reason, one.message) for one in answer.verdicts], answer.costs) == (
+        [("", "20GiB of GPU memory: 0.552 of A100-40GB, or 0.273 of H100-80GB")],
+        ("1 new node of pool cloud by offer spot, at 1.00 an hour each: 0.20 at least",),
     )

@@ -96,9 +96,9 @@ class History:
         """Time passes."""
         self.now += span
 
-    def node(self, name: str = "n1", count: int = 4, *, cpu: int = 64, **labels: str) -> None:
+    def node(self, name: str = "n1", count: int = 4, *, cpu: int = 64, model: str = "H100", **labels: str) -> None:
         """A node of whole GPUs registers, in the hall unless its labels say otherwise."""
-        devices = tuple(Device(device=f"gpu{number}", model="H100", memory=81_920) for number in range(count))
+        devices = tuple(Device(device=f"gpu{number}", model=model, memory=81_920) for number in range(count))
         labels = labels or {"site": "hall"}
         resources = {"cpu": cpu * CPU_UNITS, "memory": 1_048_576, "at": self.now}
         self.append_facts(f.NodeRegisteredV1(node=name, labels=labels, devices=devices, **resources), by=f"node.{name}")

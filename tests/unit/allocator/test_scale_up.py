@@ -7,7 +7,9 @@ from headrace.allocator.scale_up import ask_for_growth, end_growth, next_growth
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.provisioning import OfferTaken
+from headrace.contracts.values.amounts import GPU, GPU_MEMORY, GPU_UNITS
 from headrace.contracts.values.durations import HOUR, MINUTE
+from headrace.contracts.values.gpu_memory import ModelShare
 from headrace.domain.model.calendar import period_of
 from headrace.domain.model.instances import Spending
 from headrace.provisioner.decide import Provisioner
@@ -270,3 +272,17 @@ def test_a_pool_is_asked_again_when_the_month_of_a_cap_is_over():
     )
     history.state.tenants_spent["cloud", "default"] = Spending(0, 1)
     assert next_growth(history.state, history.now) == period_of("month", None, history.now)[1]
+
+
+def test_a_job_of_gpu_memory_asks_under_a_cap_for_nodes_of_the_model_that_can_be_created():  # R38, R42
+    node = d.BurstNode(gpus=1, gpu_model="H100-80GB")
+    priced = replace(CLOUD, burst=replace(CLOUD.burst, node=node, offers=(d.Offer(name="one", price="6"),), min_life=HOUR))
+    of_memory = d.Profile(name="large", request={GPU_MEMORY: 36 * 1024}, pools=("hall", "cloud"))
+    history = History(policy("ml", profiles=(d.PolicyProfile(name="large"),)), pools=(HALL, priced), profiles=(of_memory,))
+    history.append_facts(
+        f.TenantAppliedV1(author="a.b", tenant=d.Tenant(name="default", shares=(d.Share(pool="cloud", cap="6"),)))
+    )
+    shares = (ModelShare(model="A100-40GB", gpu=924 * 126), ModelShare(model="H100-80GB", gpu=GPU_UNITS // 2))
+    waiting = {"request": {GPU: shares[0].gpu}, "gpu_memory": 36 * 1024, "shares": shares}
+    first, *_ = [history.admit("ml/large", **waiting) for _ in range(4)]
+    assert asked(history) == [wanted("cloud", 1, first)]

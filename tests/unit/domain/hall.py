@@ -47,13 +47,24 @@ class Hall:
         """Time passes; the fold hears of it with the next record."""
         self.now += seconds * SECOND
 
-    def node(self, name: str, devices: int = 8, labels=None, model: str = "H100-80GB", cpu: int = 64_000) -> None:
+    def node(
+        self,
+        name: str,
+        devices: int = 8,
+        labels=None,
+        model: str = "H100-80GB",
+        cpu: int = 64_000,
+        gpu_memory: int = 81_920,
+        mig: bool = False,
+    ) -> None:
         self.append_facts(
             f"node.{name}",
             f.NodeRegisteredV1(
                 node=name,
                 labels={"site": "hq"} if labels is None else labels,
-                devices=tuple(Device(device=f"g{number}", model=model, memory=81_920) for number in range(devices)),
+                devices=tuple(
+                    Device(device=f"g{number}", model=model, memory=gpu_memory, mig=mig) for number in range(devices)
+                ),
                 cpu=cpu,
                 memory=262_144,
                 reads=LEVEL,

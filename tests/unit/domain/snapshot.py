@@ -157,7 +157,7 @@ def kept(state: State) -> dict[str, Any]:
 def _running(index: RunningIndex) -> dict[Any, list[Any]]:
     """By pool and request: when each job was granted, which it is, since when it loses, where it stands alone, what guards it."""
     return {
-        (pool, request.order): [
+        (pool, request.order, request.shape): [
             (grant, job.key, since, site, grant in block.guarded)
             for block in bucket.blocks
             for grant, job, since, site in zip(block.grants, block.jobs, block.sinces, block.sites, strict=True)
@@ -175,7 +175,7 @@ def _running_anew(state: State, policy: PolicyState) -> dict[Any, list[Any]]:
             alone = len(job.leases) == 1 and lease.amounts == job.request.total
             site = lease.node if alone else ""
             row = (grant_of(lease), job.key, loses_since(job), site, job.min_runtime > 0)
-            found.setdefault((lease.pool, job.request.order), []).append(row)
+            found.setdefault((lease.pool, job.request.order, job.request.shape), []).append(row)
     return {key: sorted(rows) for key, rows in found.items()}
 
 

@@ -92,6 +92,8 @@ def test_every_public_field_is_a_field_of_its_fact():
                 "max_retries": 0,
                 "time_limit": None,
                 "array": None,
+                "gpu_memory": 0,
+                "shares": [],
                 "after": [{"job": MINE}],
                 "name": "train",
                 "labels": {},

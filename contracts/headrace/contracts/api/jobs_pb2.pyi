@@ -16,7 +16,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Job(_message.Message):
-    __slots__ = ("name", "user", "display_name", "queue", "state", "reason", "message", "preemptible", "priority", "request", "mig", "replicas", "labels", "admit_time", "end_time", "preemptions", "exit_code", "checkpoint", "attempts", "sequence", "array", "elements", "idle_time", "idle_yields")
+    __slots__ = ("name", "user", "display_name", "queue", "state", "reason", "message", "preemptible", "priority", "request", "mig", "replicas", "labels", "admit_time", "end_time", "preemptions", "exit_code", "checkpoint", "attempts", "sequence", "array", "elements", "idle_time", "idle_yields", "gpu_memory", "shares")
     class RequestEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +62,8 @@ class Job(_message.Message):
     ELEMENTS_FIELD_NUMBER: _ClassVar[int]
     IDLE_TIME_FIELD_NUMBER: _ClassVar[int]
     IDLE_YIELDS_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    SHARES_FIELD_NUMBER: _ClassVar[int]
     name: str
     user: str
     display_name: str
@@ -86,7 +88,19 @@ class Job(_message.Message):
     elements: _containers.ScalarMap[str, int]
     idle_time: _timestamp_pb2.Timestamp
     idle_yields: bool
-    def __init__(self, name: _Optional[str] = ..., user: _Optional[str] = ..., display_name: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., preemptible: _Optional[bool] = ..., priority: _Optional[int] = ..., request: _Optional[_Mapping[str, str]] = ..., mig: _Optional[str] = ..., replicas: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., admit_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., preemptions: _Optional[int] = ..., exit_code: _Optional[int] = ..., checkpoint: _Optional[str] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., sequence: _Optional[str] = ..., array: _Optional[str] = ..., elements: _Optional[_Mapping[str, int]] = ..., idle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., idle_yields: _Optional[bool] = ...) -> None: ...
+    gpu_memory: str
+    shares: _containers.RepeatedCompositeFieldContainer[ModelShare]
+    def __init__(self, name: _Optional[str] = ..., user: _Optional[str] = ..., display_name: _Optional[str] = ..., queue: _Optional[str] = ..., state: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., preemptible: _Optional[bool] = ..., priority: _Optional[int] = ..., request: _Optional[_Mapping[str, str]] = ..., mig: _Optional[str] = ..., replicas: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., admit_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., preemptions: _Optional[int] = ..., exit_code: _Optional[int] = ..., checkpoint: _Optional[str] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., sequence: _Optional[str] = ..., array: _Optional[str] = ..., elements: _Optional[_Mapping[str, int]] = ..., idle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., idle_yields: _Optional[bool] = ..., gpu_memory: _Optional[str] = ..., shares: _Optional[_Iterable[_Union[ModelShare, _Mapping]]] = ...) -> None: ...
+
+class ModelShare(_message.Message):
+    __slots__ = ("gpu_model", "gpu", "mig")
+    GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    MIG_FIELD_NUMBER: _ClassVar[int]
+    gpu_model: str
+    gpu: str
+    mig: str
+    def __init__(self, gpu_model: _Optional[str] = ..., gpu: _Optional[str] = ..., mig: _Optional[str] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("attempt", "pool", "nodes", "devices", "grant_time", "start_time", "end_time", "exit_code", "cause", "resume_from")

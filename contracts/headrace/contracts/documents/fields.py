@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from headrace.contracts.documents.forms import Form, FormError, Reading, Scalar, Several, Table
 from headrace.contracts.documents.tree import Path
-from headrace.contracts.values.amounts import JOB, MEMORY, Amounts, format_amount, is_key, parse_amount
+from headrace.contracts.values.amounts import GPU_MEMORY, JOB, MEMORY, Amounts, format_amount, is_key, parse_amount
 from headrace.contracts.values.durations import SECOND, SPAN_MAX, format_duration, format_time, parse_duration, parse_time
 from headrace.contracts.values.ids import DEFAULT_TENANT, is_token
 
@@ -46,7 +46,13 @@ def _token(text: str) -> str:
     return text
 
 
+def _request_key(key: str) -> str:
+    return key if key == GPU_MEMORY else _resource_key(key)
+
+
 def _resource_key(key: str) -> str:
+    if key == GPU_MEMORY:
+        raise FormError("gpu_memory may stand in a request only; its share of a GPU counts as gpu (R42)")
     likely = {"gpus": "gpu", "cpus": "cpu", "mem": "memory", "ram": "memory", "jobs": "job"}.get(key)
     if likely:
         raise FormError(f"unknown key {key!r}; did you mean {likely!r}?")
@@ -112,11 +118,11 @@ def nullable(form: Scalar[T]) -> Scalar[T | None]:
 
 
 class AmountsTable(Form[Amounts]):
-    """Amounts by resource key (R1). In a `request` zeros are left out, and `job` is not allowed (R2)."""
+    """Amounts by resource key (R1). In a `request` zeros are left out, and `job` is not allowed (R2); `gpu_memory` only there (R42)."""
 
     def __init__(self, *, request: bool = False) -> None:
         self.request = request
-        self.texts = Table(AMOUNT, _resource_key, "{gpu: 4, memory: 64GiB}")
+        self.texts = Table(AMOUNT, _request_key if request else _resource_key, "{gpu: 4, memory: 64GiB}")
 
     def read(self, written: object, at: Path, reading: Reading) -> Amounts:
         """Amounts as integers in the units of `amounts`."""

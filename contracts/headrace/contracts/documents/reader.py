@@ -16,7 +16,7 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.documents.forms import Complaint, Several, Shape, Table, read_as
 from headrace.contracts.documents.tree import Tree
 from headrace.contracts.documents.windows import MAINTENANCE_WINDOW, WINDOW
-from headrace.contracts.values.amounts import GPU, GPU_UNITS, Amounts, format_amount
+from headrace.contracts.values.amounts import GPU, GPU_MEMORY, GPU_UNITS, Amounts, format_amount
 from headrace.contracts.values.durations import SECOND, format_duration
 from headrace.contracts.values.isolation import ANY, LEVELS
 from headrace.contracts.values.mig import FAMILIES, charge, family_of, slices_of
@@ -64,6 +64,10 @@ def _check_profile(profile: d.Profile) -> Iterator[Complaint]:
     gpu = profile.request.get(GPU, 0)
     if profile.topology is not None and profile.replicas == 1:
         yield ("topology",), "one replica stands on one node anyway; write replicas: 2 or more, or leave topology out (R40)"
+    for name in ("gpu", "mig"):
+        if GPU_MEMORY in profile.request and (gpu if name == GPU else profile.mig):
+            field = ("request", GPU) if name == GPU else ("mig",)
+            yield field, f"gpu_memory says how much of a GPU it is, in place of {name}; leave one of the two out (R42)"
     if profile.mig and gpu:
         yield ("mig",), "mig takes the place of gpu; leave one of the two out"
     if profile.mig and not charge(profile.mig):

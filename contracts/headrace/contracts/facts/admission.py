@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from headrace.contracts.facts.fact import Fact
 from headrace.contracts.values.arrays import ArrayRange
+from headrace.contracts.values.gpu_memory import ModelShare
 from headrace.contracts.values.value import Value
 
 
@@ -40,7 +41,9 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     an
     image, and therefore needs a node that runs containers. Durations in microseconds. `array`, from level 3 on: it is not one job but as
     many as
-    there are indices; `job` is the key of all of them together.
+    there are indices; `job` is the key of all of them together. `gpu_memory`, from level 3 on: what each replica gets of it, in MiB; 0: the
+    job asks for GPUs. `shares` are then what that is of each GPU model that it may be given, the one tried first at the front; `gpu` and
+    `mig` are those of the first (R42).
     """
 
     job: str
@@ -64,6 +67,8 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     rules: tuple[str, ...] = ()
     contained: bool = False
     array: ArrayRange | None = None
+    gpu_memory: int = 0
+    shares: tuple[ModelShare, ...] = ()
 
 
 class JobRejectedV1(Fact, frozen=True, kw_only=True, tag="job.rejected.v1"):

@@ -72,6 +72,9 @@ MAINTENANCE = 3
 IDLE = 3
 """The level from which idle leases are marked (R39)."""
 
+GPU_SHARES = 3
+"""The level from which a job may ask for GPU memory (R42)."""
+
 _SECOND: tuple[type[AnyFact], ...] = (
     *(AccountNumberedV1, MoveOrderedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
     *(StorageStatedV1, TextsLockedV1, TextsUnlockedV1),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.contracts.messages.explanation import MaintenanceView, UnusableView
+from headrace.contracts.values.gpu_memory import ModelShare
 from headrace.contracts.values.value import Value
 
 FINAL = frozenset({"succeeded", "failed", "cancelled", "rejected"})
@@ -177,7 +178,7 @@ class AttemptView(Value, frozen=True, kw_only=True):
 
 
 class JobView(Value, frozen=True, kw_only=True):
-    """A job as its tenant sees it (states: docs/interfaces.md). Of an array `array`, as written, and `elements`: how many, by state."""
+    """A job as its tenant sees it (docs/interfaces.md). Arrays have `array` and `elements`; `gpu_memory` in MiB, `shares`: R42."""
 
     id: str
     job: str
@@ -204,6 +205,8 @@ class JobView(Value, frozen=True, kw_only=True):
     elements: dict[str, int] = {}
     idle_at: int = 0  # since when all that it holds is marked as idle; 0: it is not
     idle_yields: bool = False  # it counts as borrowed therefore (R39)
+    gpu_memory: int = 0
+    shares: tuple[ModelShare, ...] = ()
 
 
 class FactView(Value, frozen=True, kw_only=True):
@@ -376,25 +379,3 @@ class ClaimRequest(Value, frozen=True, kw_only=True):
     """To *governance* `claim`: a provider's token that was shown to another service; the groups that it claims are to be recorded."""
 
     token: str
-
-
-class TrialRequest(Value, frozen=True, kw_only=True):
-    """To *admission* `judge`: what would result from this message, if it were published on this subject of SUBMIT."""
-
-    subject: str
-    message: msgspec.Raw
-
-
-class Verdict(Value, frozen=True, kw_only=True):
-    """What would result from one submission: `job` is its key; without a `reason` it would be admitted, or is a job already."""
-
-    job: str
-    reason: str = ""
-    message: str = ""
-
-
-class TrialAnswer(Value, frozen=True, kw_only=True):
-    """One verdict for each submission, in order. `costs`: what nodes would cost that are created for those that are admitted, in lines."""
-
-    verdicts: tuple[Verdict, ...]
-    costs: tuple[str, ...] = ()

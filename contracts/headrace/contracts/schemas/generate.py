@@ -21,7 +21,18 @@ from headrace.contracts.documents.model import Documents
 from headrace.contracts.facts import fact_type
 from headrace.contracts.facts.records import RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record
 from headrace.contracts.facts.writers import NODE, SERVICES, WRITER_RULES
-from headrace.contracts.messages import audit, burst, explanation, orders, queries, submissions, tokens, usage, utilization
+from headrace.contracts.messages import (
+    audit,
+    burst,
+    explanation,
+    orders,
+    queries,
+    submissions,
+    tokens,
+    trials,
+    usage,
+    utilization,
+)
 from headrace.contracts.schemas import protos
 from headrace.contracts.schemas.rule_links import with_linked_descriptions
 from headrace.contracts.transport import subjects
@@ -40,6 +51,7 @@ PLAIN = (
     ("queries", burst),
     ("queries", explanation),
     ("queries", tokens),
+    ("queries", trials),
     ("queries", usage),
     ("queries", utilization),
 )
@@ -91,7 +103,7 @@ def asyncapi() -> Schema:
 
 def _plain_channels() -> Schema:
     requests: list[type[msgspec.Struct]] = [
-        *(usage.UsageRequest, usage.StatementRequest, utilization.UtilizationRequest, audit.AuditRequest, queries.TrialRequest),
+        *(usage.UsageRequest, usage.StatementRequest, utilization.UtilizationRequest, audit.AuditRequest, trials.TrialRequest),
         *(queries.ClaimRequest, tokens.StorageReport, tokens.PauseRequest, burst.InstanceTokenRequest, burst.JoinRequest),
     ]
     return {

@@ -18,6 +18,8 @@ GPU: Final = "gpu"
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 JOB: Final = "job"
+GPU_MEMORY: Final = "gpu_memory"
+"""In the request of a profile or job, in place of `gpu`: MiB of GPU memory that each replica gets (R42). No key of a pool."""
 
 GPU_UNITS: Final = 126_000
 CPU_UNITS: Final = 1_000
@@ -39,14 +41,14 @@ class AmountError(ValueError):
 
 
 def is_key(text: str) -> bool:
-    """True if `text` is a valid name of a resource, such as `gpu` or `license/abaqus`."""
-    return _KEY.fullmatch(text) is not None
+    """True if `text` is a valid name of a resource, such as `gpu` or `license/abaqus`; in a request `gpu_memory` is one too."""
+    return _KEY.fullmatch(text) is not None or text == GPU_MEMORY
 
 
 def parse_amount(key: str, text: str | int) -> int:
     """The integer for `text` in the unit of `key`. Raises AmountError unless it is an exact, non-negative quantity."""
     written = str(text).strip()
-    value = _parse_memory(written) if key == MEMORY else _parse_number(key, written)
+    value = _parse_memory(written) if key in (MEMORY, GPU_MEMORY) else _parse_number(key, written)
     if value > AMOUNT_MAX:
         raise AmountError(f"{written} is too large for {key}")
     return value
@@ -82,7 +84,7 @@ def format_amount(key: str, value: int) -> str:
     """The text for `value` as people write it: `0.5`, `1/7`, `64GiB`. The inverse of `parse_amount`."""
     if value < 0:
         return "-" + format_amount(key, -value)
-    if key == MEMORY:
+    if key in (MEMORY, GPU_MEMORY):
         for suffix, size in (("TiB", 1024**2), ("GiB", 1024)):
             if value and value % size == 0:
                 return f"{value // size}{suffix}"

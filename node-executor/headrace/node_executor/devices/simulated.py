@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.facts.nodes import Device
+from headrace.contracts.values.gpu_memory import gigabytes_in_name
 from headrace.contracts.values.mig import family_of
 from headrace.node_executor.devices import DevicesUnknown, OnDevice, Sample
 from headrace.node_executor.devices.health import Trouble
 
 _KIND = re.compile(r"(\d{1,4})x([A-Za-z][A-Za-z0-9.]*(?:-[A-Za-z0-9.]+)*)(\+mig)?(?:\+busy(\d{1,3}))?")
-_MEMORY = re.compile(r"-(\d{1,4})GB$")
 DEFAULT_MEMORY = 80 * 1024
 DEVICES_MAX = 1024
 
@@ -109,5 +109,4 @@ def simulated(text: str) -> SimulatedDevices:
 
 def _memory(model: str) -> int:
     """Return the MiB from the name: what is sold as 80 GB counts as 80 GiB here."""
-    match = _MEMORY.search(model)
-    return int(match[1]) * 1024 if match else DEFAULT_MEMORY
+    return gigabytes_in_name(model) * 1024 or DEFAULT_MEMORY

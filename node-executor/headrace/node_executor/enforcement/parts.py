@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from headrace.contracts.values.amounts import GPU_UNITS
-
-RESERVED = 1_024
-"""Reserved on every shared GPU, for the driver and the servers that share it."""
+from headrace.contracts.values.gpu_memory import memory_of_share
 
 CONTEXT = 640
 """Memory that a process takes before its first allocation; a mechanism that does not count it lets that much less through."""
@@ -18,9 +16,7 @@ SLACK, SLACK_PARTS = 256, 50
 
 def part_of(memory: int, units: int) -> int:
     """Return the memory of `units` of a GPU with `memory`. All parts of a GPU together are less than the whole."""
-    if units >= GPU_UNITS:
-        return memory
-    return max(LEAST, (memory - RESERVED) * units // GPU_UNITS)
+    return max(LEAST, memory_of_share(memory, units))
 
 
 def from_within(part: int) -> int:

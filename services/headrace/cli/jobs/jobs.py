@@ -34,6 +34,7 @@ from headrace.cli.output.terminal import clear
 from headrace.client import Client, Refused
 from headrace.contracts.messages.queries import FINAL, AttemptView, FactView, ForceRequest, JobView
 from headrace.contracts.values.arrays import ELEMENTS_MAX, INDEX_MAX, format_array, holds, parse_array, parse_part
+from headrace.contracts.values.gpu_memory import memory_text
 from headrace.contracts.values.ids import index_of, written
 
 STATES = ("pending", "running", "preempting", "stopping", "suspended", "succeeded", "failed", "cancelled", "rejected")
@@ -262,7 +263,10 @@ def _details(view: JobView) -> str:
 def _request(view: JobView) -> str:
     """Request as `gpu 0.5 (slice 3g.40gb), 2 replicas`."""
     cut = f" (slice {view.mig})" if view.mig else ""
-    return amounts(view.request) + cut + (f", {view.replicas} replicas" if view.replicas > 1 else "")
+    asked = amounts(view.request) + cut + (f", {view.replicas} replicas" if view.replicas > 1 else "")
+    if not view.gpu_memory:
+        return asked
+    return f"{asked}; {memory_text(view.gpu_memory, view.shares)}"
 
 
 def _attempts(attempts: tuple[AttemptView, ...]) -> str:

@@ -26,8 +26,9 @@ from headrace.cli.output.terminal import progress
 from headrace.client import Client, Refused, SubmittedJob, Unreachable
 from headrace.client.contexts import only_here
 from headrace.client.submissions import SubmissionOptions, make_submission
-from headrace.contracts.messages.queries import JobView, TrialAnswer
+from headrace.contracts.messages.queries import JobView
 from headrace.contracts.messages.submissions import PRIORITY_MAX, RETRIES_MAX, JobSubmission
+from headrace.contracts.messages.trials import TrialAnswer
 from headrace.contracts.values.arrays import ArrayError, parse_array
 
 WAITS_AT_ONCE = 50
@@ -102,10 +103,11 @@ def add(nouns: Nouns) -> None:
     parser.add_argument(
         "--retries", type=between(0, RETRIES_MAX), default=0, metavar="N", help="how often it is started again if it fails"
     )
-    parser.add_argument(
-        "--request", type=key_value, action="append", default=[], metavar="KEY=AMOUNT", help="below the profile's: gpu=0.25"
-    )
-    parser.add_argument("--label", type=key_value, action="append", default=[], metavar="K=V", help="stored with the job")
+    for option, of, text in (
+        ("--request", "KEY=AMOUNT", "below the profile's: gpu=0.25, or gpu_memory=10GiB"),
+        ("--label", "K=V", "stored with the job"),
+    ):
+        parser.add_argument(option, type=key_value, action="append", default=[], metavar=of, help=text)
     parser.add_argument(
         "--wait",
         action="store_true",
@@ -184,7 +186,8 @@ def _show_trial(args: argparse.Namespace, trial: TrialAnswer) -> int:
         counts = Counter(f"{one.reason}: {one.message}" for one in rejected)
         lines = [f"{count} would be rejected: {why}" for why, count in counts.items()]
         admitted = len(trial.verdicts) - len(rejected)
-        print("\n".join([*([f"{admitted} would be admitted"] if admitted else []), *lines, *trial.costs]))
+        shares = dict.fromkeys(one.message for one in trial.verdicts if one.message and not one.reason)
+        print("\n".join([*([f"{admitted} would be admitted"] if admitted else []), *shares, *lines, *trial.costs]))
     return int(bool(rejected))
 
 

@@ -15,31 +15,34 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from headrace.contracts.messages.explanation import ChangeView
-from headrace.contracts.values.amounts import GPU, GPU_UNITS, format_amount, format_amounts
+from headrace.contracts.values.amounts import GPU, GPU_MEMORY, GPU_UNITS, format_amount, format_amounts
 from headrace.contracts.values.durations import MINUTE, format_duration
 from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.availability import cause_text, out_of_service
 from headrace.domain.explain.maintenance_reasons import shorter_limits
 from headrace.domain.explain.wait_reasons import pools_of, wait_in
 from headrace.domain.model.nodes import SELF
-from headrace.domain.model.requests import is_steady, make_request
+from headrace.domain.model.requests import asked_of, is_steady, make_request
 from headrace.domain.preemption.eligibility import RECLAIM, causes
 from headrace.domain.preemption.victims import VictimPlan, search
 from headrace.domain.queueing.access import is_member
-from headrace.domain.queueing.admissible import never_fits
+from headrace.domain.queueing.admissible import Rejection, never_fits, shares_that_fit
 from headrace.domain.queueing.queue_position import groups_ahead
+from headrace.domain.state.gpu_shares import most_of, with_share
 from headrace.domain.state.quota import open_user
-from headrace.domain.state.supply import asked_by
 from headrace.domain.state.trial import Trial, holding_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from headrace.contracts.documents.model import Profile
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.contracts.values.gpu_memory import ModelShare
     from headrace.domain.explain.forecast import Forecast
     from headrace.domain.explain.wait_reasons import Wait
     from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.model.nodes import NodeState
+    from headrace.domain.model.requests import Request
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
@@ -136,7 +139,7 @@ def _changes(state: State, job: JobRecord) -> Iterator[tuple[ChangeView, JobReco
             replace(job, time_limit=limit),
         )
     if profile is not None:
-        yield from _smaller(job, profile)
+        yield from _smaller(job, profile) if job.request.choices is None else _less_memory(state, job, profile)
     yield from _in_other_queues(state, job, [job.policy])
     if not job.preemptible:
         yield ChangeView(kind="preemptible", text="submit it as preemptible"), _as_preemptible(job, profile)
@@ -146,7 +149,12 @@ def _changes(state: State, job: JobRecord) -> Iterator[tuple[ChangeView, JobReco
 def _as_preemptible(job: JobRecord, profile: Profile | None) -> JobRecord:
     request, shape = job.request, job.request.shape
     if shape.steady:
-        request = make_request(request.amounts, request.replicas, profile, shape.mig, contained=shape.contained)
+        request = make_request(
+            *(request.amounts, request.replicas, profile, shape.mig),
+            contained=shape.contained,
+            memory=0 if request.choices is None else request.choices.memory,
+            shares=() if request.choices is None else request.choices.shares,
+        )
     return replace(job, preemptible=True, request=request)
 
 
@@ -166,6 +174,41 @@ def _smaller(job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, Job
             yield ChangeView(kind="request", text=text, request={GPU: units}), replace(job, request=request)
 
 
+def _less_memory(state: State, job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, JobRecord]]:
+    """The same with less GPU memory (R42), the most first, with the share of each GPU model."""
+    asked = asked_of(job.request)
+    for part in FRACTIONS:
+        memory = asked[GPU_MEMORY] * part // GPU_UNITS
+        amounts = {**asked, GPU_MEMORY: memory}
+        request = _in_queue(state, job, job.policy, profile, amounts, beyond=job.beyond) if memory else None
+        if request is not None:
+            each = " for each replica" if request.replicas > 1 else ""
+            less, was = (format_amount(GPU_MEMORY, amount) for amount in (memory, asked[GPU_MEMORY]))
+            text = f"ask for {less} gpu_memory{each} instead of {was}"
+            for one in request.each:
+                yield ChangeView(kind="request", text=text, request={GPU_MEMORY: memory}), replace(job, request=one)
+
+
+def _in_queue(
+    state: State, job: JobRecord, policy: PolicyState, profile: Profile, amounts: Amounts, *, beyond: bool
+) -> Request | None:
+    """What a job like this would ask for in a queue with these amounts; None if it could never run there."""
+    contained, memory = job.request.shape.contained, amounts.get(GPU_MEMORY, 0)
+    shares: tuple[ModelShare, ...] = ()
+    if memory:
+        flags = {"preemptible": job.preemptible, "beyond": beyond, "contained": contained}
+        found = shares_that_fit(state, policy, profile, amounts, **flags)
+        if isinstance(found, Rejection):
+            return None
+        amounts, shares = with_share(amounts, found[0]), found
+    steady = is_steady(profile, state.terms.level, preemptible=job.preemptible)
+    request = make_request(
+        amounts, profile.replicas, profile, profile.mig, contained=contained, steady=steady, memory=memory, shares=shares
+    )
+    never = never_fits(state, policy, profile, request, preemptible=job.preemptible, beyond=beyond)
+    return request if never is None else None
+
+
 def _in_other_queues(state: State, job: JobRecord, policies: Sequence[PolicyState]) -> Iterator[tuple[ChangeView, JobRecord]]:
     """The same in another queue: with its own request where the profile gives as much; in one of its own policy, else what that gives."""
     queues = [
@@ -178,20 +221,19 @@ def _in_other_queues(state: State, job: JobRecord, policies: Sequence[PolicyStat
         profile = state.profile(job.tenant, name)
         if profile is None or (policy is job.policy and name == job.profile):
             continue
-        given = asked_by(state, profile)
-        fits = (profile.replicas, profile.mig) == (job.request.replicas, job.request.shape.mig) and all(
-            amount <= given.get(key, 0) or (key == GPU and profile.mig) for key, amount in job.request.amounts.items()
+        given, mine = most_of(state, profile), asked_of(job.request)
+        mig = "" if GPU_MEMORY in mine else job.request.shape.mig
+        fits = (profile.replicas, profile.mig) == (job.request.replicas, mig) and all(
+            amount <= given.get(key, 0) or (key == GPU and profile.mig) for key, amount in mine.items()
         )
         if not fits and policy is not job.policy:
             continue
-        amounts = {**given, **job.request.amounts} | ({GPU: given[GPU]} if profile.mig else {}) if fits else given
+        amounts = {**given, **mine} | ({GPU: given[GPU]} if profile.mig else {}) if fits else given
         less = {key: amount for key, amount in amounts.items() if amount != given.get(key)}
-        contained = job.request.shape.contained
-        steady = is_steady(profile, state.terms.level, preemptible=job.preemptible)
-        request = make_request(amounts, profile.replicas, profile, profile.mig, contained=contained, steady=steady)
         beyond = job.user in policy.document.beyond_limit
-        other = replace(job, policy=policy, profile=name, request=request, beyond=beyond)
-        if never_fits(state, policy, profile, request, preemptible=job.preemptible, beyond=beyond) is None:
+        request = _in_queue(state, job, policy, profile, amounts, beyond=beyond)
+        for one in request.each if request is not None else ():
+            other = replace(job, policy=policy, profile=name, request=one, beyond=beyond)
             queue = f"{policy.document.name}/{name}"
             what = "" if fits else f", which gives {format_amounts(amounts)}"
             yield ChangeView(kind="queue", text=f"submit it to queue {queue}{what}", queue=queue, request=less), other

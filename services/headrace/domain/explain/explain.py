@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.messages.explanation import WhyView
+from headrace.contracts.values.gpu_memory import memory_text
 from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.cheapest_change import cheapest_change
 from headrace.domain.explain.expected_ends import ExpectedEnds
@@ -82,10 +83,19 @@ def _in_full(state: State, job: JobRecord, pool: PoolState, wait: Wait, now: int
         holders_more=holders_more,
         reclaim=reclaim,
         cheapest=cheapest_change(state, job, pools, wait, forecast, now),
-        notes=keep_notes(state, job, pool, wait.reason, now),
+        notes=(*_shares_note(job), *keep_notes(state, job, pool, wait.reason, now)),
         sequence=state.sequence,
         now=now,
     )
+
+
+def _shares_note(job: JobRecord) -> tuple[str, ...]:
+    """What a job that asks for GPU memory may be given; all that is said of it is for one of these (R42)."""
+    choices = job.request.choices
+    if choices is None:
+        return ()
+    which = "; what is said here is for the first" if len(choices.requests) > 1 and job.nomination is None else ""
+    return (f"it asks for {memory_text(choices.memory, choices.shares)}{which}",)
 
 
 def _earlier(forecast: Forecast, reclaim: ReclaimView, job: JobRecord) -> Forecast:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.values.durations import HOUR, format_duration
 from headrace.contracts.values.money import format_money
 from headrace.domain.placement.offers import affordable_to, estimate, is_provided, open_offers, price_of
-from headrace.domain.placement.pool_growth import GrowthRequest, may_hold, nodes_for
+from headrace.domain.placement.pool_growth import GrowthRequest, may_hold, nodes_for, request_for
 from headrace.domain.state.tenant_spending import cap_of, spent_by
 
 if TYPE_CHECKING:
@@ -30,14 +30,15 @@ def growth_costs(
     for name in profile.pools:
         pool = state.pools.get(name)
         burst = pool.document.burst if pool is not None else None
-        if pool is None or burst is None or not is_provided(state, burst) or not may_hold(burst.node, request.shape):
+        one = request_for(burst.node, request) if burst is not None else None
+        if pool is None or burst is None or one is None or not is_provided(state, burst):
             continue
-        offers = open_offers(state, pool, now, spot=not request.shape.steady)
+        offers = open_offers(state, pool, now, spot=not one.shape.steady)
         if not offers:
             yield f"pool {name} cannot create nodes now: none of its offers is open"
             continue
         price = price_of(state, name, offers[0])
-        nodes = nodes_for(burst.node, [GrowthRequest(request, jobs, "")], burst.max_nodes)
+        nodes = nodes_for(burst.node, [GrowthRequest(one, jobs, "")], burst.max_nodes)
         if not price or not nodes:
             continue
         total = nodes * (price * (time_limit + burst.boot) // HOUR if time_limit else estimate(burst, price))

@@ -11,6 +11,7 @@ from headrace.contracts.values.arrays import holds
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import array_of, index_of
 from headrace.domain.fold import arrays
+from headrace.domain.fold.gpu_models import choose
 from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.node_orders import cordon
 from headrace.domain.fold.nodes import held, lack, release
@@ -52,13 +53,11 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         policy,
         profile.name if profile is not None else fact.profile,  # one text for all jobs of the profile
         intern_request(
-            state.requests,
-            fact.request,
-            fact.replicas,
-            profile,
-            fact.mig,
+            *(state.requests, fact.request, fact.replicas, profile, fact.mig),
             contained=fact.contained,
             steady=is_steady(profile, state.terms.level, preemptible=fact.preemptible),
+            memory=fact.gpu_memory,
+            shares=fact.shares,
         ),
         preemptible=fact.preemptible,
         beyond=user in policy.document.beyond_limit,
@@ -177,6 +176,7 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
         return
     if job.state is JobState.PENDING:
         _leave_line(state, job, fact, sequence)
+        choose(state, job, (fact,))
         for rank in range(fact.rank):
             lack(state, job, rank)
     if not node.healthy:  # it went while the grant was on its way
@@ -257,6 +257,7 @@ def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: i
         job.losses += 1
     job.state, job.stop, job.yields_to, job.suspended_at, job.suspended_by = JobState.PENDING, None, "", 0, ""
     job.min_runtime, job.not_before, job.pending_since = fact.min_runtime, fact.not_before, state.now
+    job.request = job.request.first
     avoided = {node: until for node, until in job.avoids.items() if until > state.now}
     job.avoids = avoided | dict.fromkeys(fact.avoid, fact.avoid_until)
     job.policy.count_pending(job, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.domain.model.job_states import JobState
 from headrace.domain.state import capacity
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ def end_nomination(state: State, job: JobRecord) -> None:
     for lease in job.leases.values():  # it moves, and has not left its former place: what it holds there counts again (R29)
         capacity.yield_use(state, job, state.pools[lease.pool], capacity.held_by(lease), -1)
     job.nomination, job.yields_to = None, ""
+    if job.state is JobState.PENDING:
+        job.request = job.request.first
     preemption.kept = False
     if preemption.settled:
         state.preemptions.pop(preemption.id, None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import facts as f
 from headrace.contracts.values.amounts import add_to
 from headrace.domain.fold import arrays
+from headrace.domain.fold.gpu_models import choose
 from headrace.domain.fold.holds import end_hold
 from headrace.domain.fold.nodes import held, set_status
 from headrace.domain.fold.nominations import end_nomination, lift_bar, lift_late
@@ -85,6 +86,7 @@ def _ordered(state: State, fact: f.PreemptionOrderedV1, sequence: int, _place: i
     state.preemptions_ordered += len(fact.victims)
     state.pending.remove(job)
     end_hold(state, job.key)
+    choose(state, job, fact.places)
     job.nomination = preemption
     state.pending.add(job, state.now)
     capacity.nominate(state, preemption)

@@ -150,16 +150,18 @@ class Changes:
 class Pending:
     """All groups, and `ineligible` jobs, which something of their own keeps from starting.
 
+    `choosing`: the groups whose jobs may be given one of several GPU models (R42).
     `changes` belongs to the reader that follows them (`watch`); None: no reader does. `maintenance` is that of the state.
     """
 
-    __slots__ = ("_delayed", "_delayed_max", "by_policy", "changes", "groups", "ineligible", "maintenance")
+    __slots__ = ("_delayed", "_delayed_max", "by_policy", "changes", "choosing", "groups", "ineligible", "maintenance")
 
     def __init__(self, maintenance: Maintenance | None = None) -> None:
         self.maintenance = Maintenance() if maintenance is None else maintenance
         self.groups: dict[tuple[object, ...], JobGroup] = {}
         self.ineligible: dict[str, JobRecord] = {}
         self.by_policy: dict[tuple[str, str], dict[JobGroup, None]] = {}
+        self.choosing: dict[JobGroup, None] = {}
         self.changes: Changes | None = None
         self._delayed: list[tuple[int, str, JobRecord]] = []
         self._delayed_max = STALE_MAX
@@ -187,6 +189,8 @@ class Pending:
         if group is None:
             group = self.groups[key] = JobGroup(job, job.avoiding)
             self.by_policy.setdefault(job.policy.key, {})[group] = None
+            if job.request.choices is not None:
+                self.choosing[group] = None
         group.join(job)
         self.mark(group)
 
@@ -270,6 +274,7 @@ class Pending:
         if not group.members:
             del self.groups[key]
             del self.by_policy[job.policy.key][group]
+            self.choosing.pop(group, None)
         return True
 
     def mark(self, group: JobGroup) -> None:
@@ -317,7 +322,8 @@ _PRIORITY = attrgetter("priority")
 def _key(job: JobRecord) -> tuple[object, ...]:
     """What the jobs of one group have in common."""
     user = "" if job.policy.users is None else job.user
-    return job.policy, job.profile, job.request, job.preemptible, job.beyond, job.barred_from, job.avoiding, job.outlasts, user
+    request, avoiding = job.request.order, job.avoiding
+    return job.policy, job.profile, request, job.preemptible, job.beyond, job.barred_from, avoiding, job.outlasts, user
 
 
 group_key = attrgetter(

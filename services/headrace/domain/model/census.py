@@ -23,7 +23,7 @@ PolicyKey = tuple[str, str]
 class NodeKind(NamedTuple):
     """What nodes have in common that could hold the same if they were empty.
 
-    `whole` devices, and the families of those that are cut into slices (R4), ascending.
+    `whole` devices, and the families of those that are cut into slices (R4), ascending. `gpu_memory`: MiB of its smallest GPU.
     """
 
     owner: str
@@ -33,6 +33,7 @@ class NodeKind(NamedTuple):
     memory: int
     whole: int
     families: tuple[str, ...]
+    gpu_memory: int = 0
 
     @property
     def amounts(self) -> Amounts:
@@ -96,7 +97,8 @@ class Census:
 def _kind(pool: Pool, node: NodeState) -> NodeKind:
     cut = tuple(sorted(device.family for device in node.devices if device.mig))
     owner = owner_of(pool, node.labels) if has_owners(pool) else COMMON
-    return NodeKind(owner, node.model, node.levels, node.cpu, node.memory, len(node.devices) - len(cut), cut)
+    least = min([device.memory for device in node.devices], default=0)
+    return NodeKind(owner, node.model, node.levels, node.cpu, node.memory, len(node.devices) - len(cut), cut, least)
 
 
 def _in_order(node: NodeState, kind: NodeKind) -> Amounts:

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts.levels import PROVISIONING
-from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, JOB, MEMORY, times
+from headrace.contracts.values.amounts import CPU, GPU, GPU_MEMORY, GPU_UNITS, JOB, MEMORY, times
+from headrace.contracts.values.gpu_memory import ModelShare
 from headrace.contracts.values.isolation import rank
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.contracts.documents.model import Profile, Topology
     from headrace.contracts.values.amounts import Amounts
     from headrace.contracts.values.isolation import Ranks
@@ -57,11 +60,28 @@ class Shape(NamedTuple):
         return bool(self.whole or self.fraction or self.mig)
 
 
+@dataclass(slots=True, eq=False)
+class ModelChoices:
+    """What a job that asks for GPU memory may be given, one request for each GPU model, the one tried first at the front (R42).
+
+    `memory`: what each replica asks for, in MiB.
+    """
+
+    memory: int
+    requests: list[Request]
+
+    @property
+    def shares(self) -> list[ModelShare]:
+        """What each is of its GPU model."""
+        return [ModelShare(model=one.shape.models[0], gpu=one.amounts[GPU], mig=one.shape.mig) for one in self.requests]
+
+
 @dataclass(slots=True, frozen=True, eq=False)
 class Request:
     """`amounts` is one replica's; `total` that of all replicas and the one `job` that every job takes (R2).
 
-    Of a slice `gpu` is the charge (R4). `topology`: how the replicas of a gang stand (R40); None: anywhere.
+    Of a slice `gpu` is the charge (R4). `topology`: how the replicas of a gang stand (R40); None: anywhere. `choices`: of a job that asks
+    for GPU memory, this request and those for other GPU models (R42); they have one `order`.
     """
 
     amounts: Amounts
@@ -70,6 +90,17 @@ class Request:
     total: Amounts
     order: int
     topology: Topology | None = None
+    choices: ModelChoices | None = None
+
+    @property
+    def first(self) -> Request:
+        """Of a job that asks for GPU memory, the request for the GPU model that is tried first (R42); else the request itself."""
+        return self if self.choices is None else self.choices.requests[0]
+
+    @property
+    def each(self) -> Sequence[Request]:
+        """All that the job may be given, the one tried first at the front."""
+        return (self,) if self.choices is None else self.choices.requests
 
     @property
     def required(self) -> str:
@@ -95,16 +126,24 @@ def intern_request(
     *,
     contained: bool = False,
     steady: bool = False,
+    memory: int = 0,
+    shares: Sequence[ModelShare] = (),
 ) -> Request:
-    """The one `Request` for these amounts, replicas, models, slice, isolation, topology and way to run; `known`: the state's table."""
+    """The one `Request` for these amounts, replicas, models, slice, isolation, topology and way to run; `known`: the state's table.
+
+    With `memory` it is the first of those for the `shares` of a job that asks for so much GPU memory (R42).
+    """
     models, least, topology = _models(profile), _least(profile), _topology(profile, replicas)
     key: tuple[object, ...] = (tuple(sorted(amounts.items())), replicas, models, mig, least, contained, steady)
     if topology is not None:
         key = (*key, topology)
+    if memory:
+        key = (*key, memory, tuple((share.model, share.gpu, share.mig) for share in shares))
     request = known.get(key)
     if request is None:
         shape = _shape(amounts, models, mig, least, contained=contained, steady=steady)
-        request = known[key] = _make(dict(sorted(amounts.items())), replicas, shape, len(known), topology)
+        request = _make(dict(sorted(amounts.items())), replicas, shape, len(known), topology)
+        request = known[key] = _chosen(request, memory, shares) if memory else request
     return request
 
 
@@ -116,10 +155,38 @@ def make_request(
     *,
     contained: bool = False,
     steady: bool = False,
+    memory: int = 0,
+    shares: Sequence[ModelShare] = (),
 ) -> Request:
     """The same for one who only asks about it, and must leave the state alone: equal to no other, of no order."""
     shape = _shape(amounts, _models(profile), mig, _least(profile), contained=contained, steady=steady)
-    return _make(amounts, replicas, shape, -1, _topology(profile, replicas))
+    request = _make(amounts, replicas, shape, -1, _topology(profile, replicas))
+    return _chosen(request, memory, shares) if memory else request
+
+
+def _chosen(like: Request, memory: int, shares: Sequence[ModelShare]) -> Request:
+    """The first of the requests for these shares, each for its GPU model alone."""
+    choices = ModelChoices(memory, [])
+    for share in shares:
+        amounts, shape = {**like.amounts, GPU: share.gpu}, like.shape
+        one = _shape(amounts, (share.model,), share.mig, shape.isolation, contained=shape.contained, steady=shape.steady)
+        choices.requests.append(_make(dict(sorted(amounts.items())), like.replicas, one, like.order, like.topology, choices))
+    return choices.requests[0]
+
+
+def asked_of(request: Request) -> Amounts:
+    """What one replica asks for: GPU memory as such, not the share that it is of one GPU model."""
+    if request.choices is None:
+        return request.amounts
+    return {**{key: amount for key, amount in request.amounts.items() if key != GPU}, GPU_MEMORY: request.choices.memory}
+
+
+def choice_at(request: Request, model: str, units: int, mig: str) -> Request:
+    """Of a job that asks for GPU memory, the request for a GPU model with this share of it, or this slice; else the request itself."""
+    for one in request.each:
+        if one.shape.models == (model,) and one.shape.mig == mig and one.amounts[GPU] == units:
+            return one
+    return request
 
 
 def is_steady(profile: Profile | None, level: int, *, preemptible: bool) -> bool:
@@ -150,7 +217,9 @@ def _shape(amounts: Amounts, models: tuple[str, ...], mig: str, least: int, *, c
     return Shape(whole, fraction, amounts.get(CPU, 0), amounts.get(MEMORY, 0), models, mig, least, contained, steady)
 
 
-def _make(amounts: Amounts, replicas: int, shape: Shape, order: int, topology: Topology | None) -> Request:
+def _make(
+    amounts: Amounts, replicas: int, shape: Shape, order: int, topology: Topology | None, choices: ModelChoices | None = None
+) -> Request:
     total = times(amounts, replicas)
     total[JOB] = 1
-    return Request(amounts, replicas, shape, total, order, topology)
+    return Request(amounts, replicas, shape, total, order, topology, choices)

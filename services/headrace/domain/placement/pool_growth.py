@@ -74,6 +74,11 @@ def may_hold(node: BurstNode, shape: Shape, level: int = PROVISIONING) -> bool:
     return (not shape.models or node.gpu_model in shape.models) and _suits(node, shape) and _Bin(node, level).put(shape)
 
 
+def request_for(node: BurstNode, request: Request, level: int = PROVISIONING) -> Request | None:
+    """Of what a job may be given (R42), the first that one created node could hold; None if it could hold none of it."""
+    return next((one for one in request.each if may_hold(node, one.shape, level)), None)
+
+
 def replicas_in(node: BurstNode, shape: Shape, level: int = PROVISIONING) -> int:
     """How many replicas of one shape a created node holds."""
     empty, count = _Bin(node, level), 0

@@ -15,6 +15,7 @@ from headrace.contracts.facts.preemption import Victim
 from headrace.contracts.values.amounts import GPU_UNITS, add_to, plus
 from headrace.domain.backfill.holds import as_seen_by, fits_without_holds
 from headrace.domain.model.job_states import JobState
+from headrace.domain.model.requests import choice_at
 from headrace.domain.placement.placement import may_hold
 from headrace.domain.preemption.eligibility import (
     can_leave,
@@ -32,6 +33,7 @@ from headrace.domain.preemption.victim_search import SearchContext, find
 from headrace.domain.state.capacity import held_by
 from headrace.domain.state.quota import limits_of, over_limit, policy_scope, user_scope
 from headrace.domain.state.topology import required_domains, stand_together
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from headrace.contracts.facts.fact import Place
@@ -66,7 +68,22 @@ class NoPlan(NamedTuple):
 
 
 def search(state: State, job: JobRecord, pool: PoolState, now: int) -> VictimPlan | NoPlan:
-    """The best plan for `job` in `pool` at log time `now`: by reclaim if its side is within its reservation, else by priority."""
+    """The best plan for `job` in `pool` at log time `now`: by reclaim if its side is within its reservation, else by priority.
+
+    For a job that asks for GPU memory, the one for the first of the GPU models with one (R42).
+    """
+    none: NoPlan | None = None
+    for request in job.request.each:
+        with Trial(state) as trial:
+            trial.choose(job, request)
+            found = _search(state, job, pool, now)
+        if isinstance(found, VictimPlan) or found.why in (FITS_NOW, LEAVING):
+            return found
+        none = found if none is None else _both(none, found)
+    return none or NoPlan("it asks for nothing")
+
+
+def _search(state: State, job: JobRecord, pool: PoolState, now: int) -> VictimPlan | NoPlan:
     if _at_own_limit(state, job, pool):
         return NoPlan("its own limit is in the way")
     none: NoPlan | None = None
@@ -170,8 +187,13 @@ def _plan(cause: str, found: VictimSet) -> VictimPlan:
 
 def review(state: State, job: JobRecord, pool: PoolState, plan: VictimPlan, now: int) -> tuple[Place, ...] | str:
     """The places of a proposed plan as they are now, or why it may no longer be carried out: not legal, not sufficient (R26)."""
-    with as_seen_by(state, job, pool, now):
-        return _review(state, job, pool, plan, now)
+    place = plan.places[0]
+    node, units = state.nodes.get(place.node), sum(share.units for share in place.devices)
+    mig = place.devices[0].mig if place.devices else ""
+    with Trial(state) as trial:
+        trial.choose(job, choice_at(job.request, node.model if node is not None else "", units, mig))
+        with as_seen_by(state, job, pool, now):
+            return _review(state, job, pool, plan, now)
 
 
 def _review(state: State, job: JobRecord, pool: PoolState, plan: VictimPlan, now: int) -> tuple[Place, ...] | str:
@@ -199,7 +221,7 @@ def _review(state: State, job: JobRecord, pool: PoolState, plan: VictimPlan, now
             return f"{victim.job} need not yield to it any more"
         gone.append(found)
         idle = counts_as_idle(found, plan.cause)
-        key = (*found.policy.key, found.request.order, idle)
+        key = (found.policy, found.request, idle)
         if key not in known:
             known[key] = kind_of(state, job, pool, short, found.policy, found.request, idle=idle)
         kinds.append(known[key])

@@ -7,18 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.values.amounts import CPU, JOB, MEMORY, format_amount, gpus_first
+from headrace.contracts.values.amounts import CPU, GPU_MEMORY, JOB, MEMORY, format_amount, gpus_first
 from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.isolation import LEVELS
 from headrace.contracts.values.mig import slices_of
 from headrace.contracts.values.reasons import RejectReason
+from headrace.domain.model.requests import is_steady, make_request
 from headrace.domain.placement.placement import replicas_if_empty, replicas_if_replaced, replicas_together_if_empty
 from headrace.domain.queueing.access import may_enter
+from headrace.domain.state.gpu_shares import shares_of
 from headrace.domain.state.quota import scopes_of, with_reservation
 from headrace.domain.state.supply import capacity_of, is_known
 
 if TYPE_CHECKING:
     from headrace.contracts.documents.model import Policy, Profile
+    from headrace.contracts.values.amounts import Amounts
+    from headrace.contracts.values.gpu_memory import ModelShare
     from headrace.domain.model.jobs import PolicyState
     from headrace.domain.model.requests import Request
     from headrace.domain.state.pools import PoolState
@@ -38,15 +42,43 @@ _ORDER = list(RejectReason)
 def never_fits(
     state: State, policy: PolicyState, profile: Profile, request: Request, *, preemptible: bool, beyond: bool
 ) -> Rejection | None:
-    """None if at least one pool of the profile could run it when empty; else why the pool that came closest could not."""
+    """None if at least one pool of the profile could run it when empty; else why the pool that came closest could not.
+
+    Of a job that asks for GPU memory, with the share of any GPU model that it may be given (R42).
+    """
     closest: Rejection | None = None
-    for pool in open_pools(state, policy, profile):
-        rejection = _never_in(state, policy, pool, request, preemptible=preemptible, beyond=beyond)
-        if rejection is None:
-            return None
-        if closest is None or _ORDER.index(rejection.reason) > _ORDER.index(closest.reason):
-            closest = rejection
+    for one in request.each:
+        for pool in open_pools(state, policy, profile):
+            rejection = _never_in(state, policy, pool, one, preemptible=preemptible, beyond=beyond)
+            if rejection is None:
+                return None
+            if closest is None or _ORDER.index(rejection.reason) > _ORDER.index(closest.reason):
+                closest = rejection
     return closest or _no_pool(state, policy, profile)
+
+
+def shares_that_fit(
+    state: State, policy: PolicyState, profile: Profile, amounts: Amounts, *, preemptible: bool, beyond: bool, contained: bool
+) -> tuple[ModelShare, ...] | Rejection:
+    """The shares with which a job that asks for GPU memory could ever run (R42); the rejection of the one that came closest without any.
+
+    `amounts`: what one replica asks for, `gpu_memory` among it.
+    """
+    memory = amounts[GPU_MEMORY]
+    asked = {key: amount for key, amount in amounts.items() if key != GPU_MEMORY}
+    steady = is_steady(profile, state.terms.level, preemptible=preemptible)
+
+    def never(among: tuple[ModelShare, ...]) -> Rejection | None:
+        request = make_request(
+            asked, profile.replicas, profile, contained=contained, steady=steady, memory=memory, shares=among
+        )
+        return never_fits(state, policy, profile, request, preemptible=preemptible, beyond=beyond)
+
+    shares = shares_of(open_pools(state, policy, profile), profile, policy.key, memory)
+    if isinstance(shares, str):
+        return Rejection(RejectReason.NO_SUITABLE_NODE, shares)
+    fitting = tuple(share for share in shares if never((share,)) is None)
+    return fitting or never(shares) or _no_pool(state, policy, profile)
 
 
 def time_limit_of(policy: Policy, profile: Profile, asked: int | None) -> int | Rejection | None:

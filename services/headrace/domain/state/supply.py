@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY, add_to, times
-from headrace.contracts.values.mig import charge, family_of
 from headrace.domain.model.census import HARDWARE, Census
 from headrace.domain.model.dedication import has_owners, may_use, owner_of_new, reach_in
 from headrace.domain.state.quota import free_of
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents.model import Pool, Profile
+    from headrace.contracts.documents.model import Pool
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.census import NodeKind, PolicyKey
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.state.pools import PoolState
-    from headrace.domain.state.state import State
 
 
 def census_of(pool: PoolState) -> Census:
@@ -142,15 +140,3 @@ def _under_ceilings(document: Pool, hardware: Amounts) -> Amounts:
     return hardware | {
         key: min(hardware[key], ceiling) if key in hardware else ceiling for key, ceiling in document.capacity.items()
     }
-
-
-def asked_by(state: State, profile: Profile) -> Amounts:
-    """What one replica of the profile takes; of a slice `gpu` is what it is charged (R4).
-
-    Where a slice means less of one model than of another, the dearest counts of those that the profile allows and its pools have.
-    """
-    if not profile.mig:
-        return profile.request
-    here = {family for name in profile.pools if name in state.pools for family in state.pools[name].families}
-    named = {family_of(model) for model in profile.gpu_models}
-    return {**profile.request, GPU: charge(profile.mig, here & named or named or here) or GPU_UNITS}

@@ -10,6 +10,7 @@ Counts of what is taken only add up, so trials may end in another order than tha
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from headrace.domain.model.jobs import JobRecord
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
     from headrace.contracts.facts.fact import Place
     from headrace.contracts.values.amounts import Amounts
+    from headrace.domain.indexes.pending import JobGroup
     from headrace.domain.model.devices import HeldDevices
     from headrace.domain.model.jobs import Preemption
+    from headrace.domain.model.requests import Request
     from headrace.domain.state.state import State
 
 
@@ -118,6 +121,13 @@ class Trial:
         before, job.avoiding = job.avoiding, nodes
         self._inverses.append(lambda: setattr(job, "avoiding", before))
 
+    def choose(self, job: JobRecord, request: Request) -> None:
+        """The job asks for another of the requests that it may be given (R42), and so does its group, if it stands in line."""
+        if job.request is not request:
+            group, before = self.state.pending.group_of(job), job.request
+            _choose(job, group, request)
+            self._inverses.append(partial(_choose, job, group, before))
+
     def keep(self, places: Iterable[Place]) -> None:
         """The places are out of reach on their nodes. No account changes."""
         kept = tuple(places)
@@ -128,6 +138,12 @@ class Trial:
         """The pool counts what is held as leased, by any holder."""
         capacity.count_place(pool, held, use=1, leased=1)
         self._inverses.append(lambda: capacity.count_place(pool, held, use=-1, leased=-1))
+
+
+def _choose(job: JobRecord, group: JobGroup | None, request: Request) -> None:
+    job.request = request
+    if group is not None:
+        group.request = request
 
 
 def _move(state: State, holding: JobHolding, sign: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.api import jobs_pb2 as pb
-from headrace.contracts.values.amounts import format_amount
+from headrace.contracts.values.amounts import GPU, GPU_MEMORY, format_amount
 from headrace.governance.api.messages import moment, texts, unusable
 from headrace.governance.api.names import job_name, user_of
 
@@ -40,6 +40,8 @@ def job_message(view: JobView, sequence: int) -> pb.Job:
         elements=view.elements,
         idle_time=moment(view.idle_at),
         idle_yields=view.idle_yields,
+        gpu_memory=format_amount(GPU_MEMORY, view.gpu_memory) if view.gpu_memory else "",
+        shares=[pb.ModelShare(gpu_model=one.model, gpu=format_amount(GPU, one.gpu), mig=one.mig) for one in view.shares],
     )
 
 

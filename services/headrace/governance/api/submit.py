@@ -11,8 +11,9 @@ import msgspec
 from headrace.client.errors import Refused as InvalidSubmission
 from headrace.client.submissions import make_submission, pack, parse_queue
 from headrace.contracts.api import jobs_pb2 as pb
-from headrace.contracts.messages.queries import Answer, TrialAnswer, TrialRequest, Verdict
+from headrace.contracts.messages.queries import Answer
 from headrace.contracts.messages.submissions import JOBS_MAX, JobSubmission
+from headrace.contracts.messages.trials import TrialAnswer, TrialRequest, Verdict
 from headrace.contracts.transport import subjects
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.transport.digests import submission_digest
@@ -143,9 +144,7 @@ async def _verdicts(
     jobs = []
     for verdict, submission in zip(verdicts, submissions, strict=True):
         job = _unjudged(verdict.job, submission, queue, sequence)
-        job.state, job.reason, job.message = (
-            (REJECTED, verdict.reason, verdict.message) if verdict.reason else (PENDING, "", "")
-        )
+        job.state, job.reason, job.message = REJECTED if verdict.reason else PENDING, verdict.reason, verdict.message
         jobs.append(job)
     return pb.SubmitJobsResponse(jobs=jobs, sequence=str(sequence), costs=costs)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headrace.contracts.documents.model import Policy, Profile, Tenant
-from headrace.contracts.values.amounts import Amounts, format_amount
+from headrace.contracts.values.amounts import GPU_MEMORY, Amounts, format_amount
 from headrace.domain.model.census import PolicyKey
 from headrace.domain.model.jobs import PolicyState
 from headrace.domain.model.requests import make_request
-from headrace.domain.queueing.admissible import never_fits
+from headrace.domain.queueing.admissible import Rejection, never_fits, shares_that_fit
+from headrace.domain.state.gpu_shares import asked_by
 from headrace.domain.state.state import State
-from headrace.domain.state.supply import asked_by, capacity_of
+from headrace.domain.state.supply import capacity_of
 from headrace.governance.objects import ObjectName
 from headrace.governance.validation.diagnostics import Diagnostics, listed
 from headrace.governance.validation.supply import governed_in, pools_reached
@@ -119,9 +120,18 @@ def _total(after: State, profile: Profile) -> Amounts:
 def _never_runs(name: ObjectName, policy: PolicyState, after: State, findings: Diagnostics) -> None:
     """Warn of a queue whose jobs would all be rejected (R13)."""
     for index, profile in _profiles(after, policy.document):
-        request = make_request(asked_by(after, profile), profile.replicas, profile, profile.mig)
-        rejection = never_fits(after, policy, profile, request, preemptible=True, beyond=False)
+        rejection = _never(after, policy, profile)
         if rejection is not None:
             queue = f"{policy.document.name}/{profile.name}"
             message = f"no whole job of queue {queue} could run: {rejection.reason}: {rejection.message}"
             findings.warn(findings.where(name, "profiles", index), "NEVER_RUNS", message)
+
+
+def _never(after: State, policy: PolicyState, profile: Profile) -> Rejection | None:
+    """Why no whole job of the profile could run; None if one could."""
+    if GPU_MEMORY in profile.request:
+        flags = {"preemptible": True, "beyond": False, "contained": False}
+        found = shares_that_fit(after, policy, profile, profile.request, **flags)
+        return found if isinstance(found, Rejection) else None
+    request = make_request(asked_by(after, profile), profile.replicas, profile, profile.mig)
+    return never_fits(after, policy, profile, request, preemptible=True, beyond=False)

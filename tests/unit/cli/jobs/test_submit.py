@@ -10,8 +10,9 @@ import pytest
 from headrace.cli.jobs import follow
 from headrace.cli.jobs import submit as submit_module
 from headrace.client import Refused, SubmittedJob, Unreachable
-from headrace.contracts.messages.queries import AttemptView, JobView, LogsAnswer, TrialAnswer, Verdict
+from headrace.contracts.messages.queries import AttemptView, JobView, LogsAnswer
 from headrace.contracts.messages.submissions import After
+from headrace.contracts.messages.trials import TrialAnswer, Verdict
 
 ID, OTHER = "01jd3v8k5w2m4x6z8b0c2e4g6h", "01jd3v8k5w2m4x6z8b0c2e4g6j"
 JOB = SubmittedJob(ID, f"acme.alice.{ID}")
@@ -59,6 +60,9 @@ def test_a_dry_run_submits_nothing_and_shows_verdicts_and_costs(headrace):
     assert [call[0] for call in ran.calls] == ["judge"]
     ran = headrace("submit --queue a/b --dry-run --json -- true", judge=TrialAnswer(verdicts=verdicts[:1], costs=costs))
     assert (ran.code, json.loads(ran.out)["costs"]) == (0, list(costs))
+    shares = "20GiB of GPU memory: 0.254 of H100-80GB"
+    of_memory = TrialAnswer(verdicts=(Verdict(job=ID, message=shares), Verdict(job=OTHER, message=shares)))
+    assert headrace("submit --queue a/b --count 2 --dry-run -- true", judge=of_memory).out == f"2 would be admitted\n{shares}\n"
     assert "--dry-run judges up to 1,000 jobs" in headrace("submit --queue a/b --count 1001 --dry-run -- true").err
 
 

@@ -238,6 +238,22 @@ polices: []
             "profiles[0].mig: mig takes the place of gpu; leave one of the two out",
         ),
         (
+            "profiles: [{name: p, request: {gpu: 1, gpu_memory: 20GiB}, pools: [a]}]",
+            "profiles[0].request.gpu: gpu_memory says how much of a GPU it is, in place of gpu; leave one of the two out (R42)",
+        ),
+        (
+            "profiles: [{name: p, request: {gpu_memory: 20GiB}, mig: 3g.40gb, pools: [a]}]",
+            "profiles[0].mig: gpu_memory says how much of a GPU it is, in place of mig; leave one of the two out (R42)",
+        ),
+        (
+            "pools: [{name: p, selector: {a: b}, capacity: {gpu_memory: 20GiB}}]",
+            "pools[0].capacity.gpu_memory: gpu_memory may stand in a request only; its share of a GPU counts as gpu (R42)",
+        ),
+        (
+            "profiles: [{name: p, request: {gpu_memory: 20}, pools: [a]}]",
+            "profiles[0].request.gpu_memory: memory 20 has no unit; write 20MiB or 20GiB",
+        ),
+        (
             "profiles: [{name: p, request: {gpu: 0}, pools: [a]}]",
             "profiles[0].request: the request is empty; write what one replica takes, such as {gpu: 1}",
         ),

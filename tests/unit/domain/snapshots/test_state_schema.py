@@ -113,7 +113,7 @@ def test_no_two_classes_have_the_same_name_in_a_snapshot():
 def test_aids_are_not_truth():
     assert {"pending", "stale"}.isdisjoint(state_schema.field_names(State))
     assert "index" not in state_schema.field_names(PoolState)
-    assert state_schema.field_names(Request) == ("amounts", "replicas", "shape", "total", "order", "topology")
+    assert state_schema.field_names(Request) == ("amounts", "replicas", "shape", "total", "order", "topology", "choices")
 
 
 def test_a_stranger_is_refused_by_name_with_the_way_out():

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts.values.amounts import GPU_UNITS
-from headrace.node_executor.enforcement.parts import LEAST, RESERVED, from_within, overrun_at, part_of, threads
+from headrace.contracts.values.gpu_memory import RESERVED
+from headrace.node_executor.enforcement.parts import LEAST, from_within, overrun_at, part_of, threads
 
 H100 = 81_559
 
