@@ -22,6 +22,7 @@ from tests.unit.domain.snapshot import differences, kept, naive
 
 NOT_FOR_CAPACITY = {
     WaitReason.FROZEN,
+    WaitReason.MAINTENANCE,
     WaitReason.OUTSIDE_WINDOW,
     WaitReason.BUDGET_EXHAUSTED,
     WaitReason.RESERVED_SHARE_BUSY,

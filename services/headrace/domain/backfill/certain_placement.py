@@ -97,8 +97,8 @@ def sums_suffice(job: JobRecord, pool: PoolState, places: tuple[Place, ...], tak
 
 
 def _held(pool: PoolState, key: str) -> int:
-    """What leases and nominations take of a key at the most."""
-    return pool.use.get(key, 0) + max(0, pool.leased_minus_use.get(key, 0))
+    """What leases and nominations take of a key; a lease that makes room for a nomination counts as well, because both are there."""
+    return pool.use.get(key, 0) + pool.leased_minus_use.get(key, 0) + pool.nominated.get(key, 0)
 
 
 def free_at(state: State, places: Iterable[Place], takes: Takes, on: Occupancy = occupants) -> int | None:

@@ -218,7 +218,7 @@ def _set_terms(state: State, policy: PolicyState) -> None:
 
 def _name_members_beyond(state: State, policy: PolicyState) -> None:
     """Who may exceed the limits is looked up anew for jobs that are there already (R12); those in line change their place."""
-    for job in state.jobs.values():
+    for job in state.jobs_and_arrays():
         beyond = job.user in policy.document.beyond_limit
         if job.policy is not policy or job.beyond is beyond or job.ended_at:
             continue
@@ -232,7 +232,7 @@ def _keep_accounts_of_users(state: State, policy: PolicyState) -> None:
     """Whether each user has an account, and its limit, is another now (R7, R15); those in line stand by user, or do so no more."""
     if policy.users is None and not counts_users(policy.document):
         return
-    waiting = [job for job in state.jobs.values() if job.policy is policy and state.pending.remove(job)]
+    waiting = [job for job in state.jobs_and_arrays() if job.policy is policy and state.pending.remove(job)]
     recount_users(state, policy)
     for job in waiting:
         state.pending.add(job, state.now)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
-from headrace.domain.backfill.backfill_placement import occupants
+from headrace.domain.backfill.backfill_placement import awaited_places, occupants
 from headrace.domain.backfill.candidate_nodes import UNKNOWN
 from headrace.domain.backfill.certain_placement import Surely, free_at, surely_awaited, surely_awaited_places
-from tests.unit.domain.site import HALF, START, Site, place, policy, profile, slice_at
+from tests.unit.domain.site import HALF, START, Site, place, policy, pool, profile, slice_at
 
 GRACE = 90 * SECOND
 LATER = START + HOUR + GRACE
@@ -42,6 +42,18 @@ def test_places_are_those_that_only_wait_for_what_surely_ends():
     assert surely_awaited_places(site.state, job, hall, {}) == (place("n2", 0, 1),)
     assert surely_awaited_places(site.state, gang, hall, {}) is None
     assert [surely_awaited(job, hall, (place(name, 0, 1),), {}) for name in ("n1", "n2")] == [False, True]
+
+
+def test_what_makes_room_for_a_preemptor_counts_beside_its_nomination_under_the_pools_capacity():
+    site = Site(policy("dev"), policy("busy"), pools=(pool(capacity={GPU: 3 * GPU_UNITS}),))
+    site.node("n1", 4)
+    victim = site.run("v", place("n1", 0, 1), queue="busy/two")
+    preemptor, waiting = site.admit("p", "dev/two"), site.admit("w", "dev/two")
+    site.order(preemptor, (victim,), place("n1", 2, 3))
+    site.stop(victim)
+    hall = site.state.pools["hall"]
+
+    assert surely_awaited_places(site.state, waiting, hall, {}) == awaited_places(site.state, waiting, hall) is None
 
 
 def test_places_are_free_when_the_last_of_those_has_ended_that_have_to():

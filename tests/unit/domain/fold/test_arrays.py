@@ -6,6 +6,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.admission import Dependency
 from headrace.domain.fold.arrays import element_of, job_of, state_of
 from headrace.domain.snapshots.snapshot import copy_of, dump, load
+from tests.unit.allocator.history import policy
 from tests.unit.domain.fold.array_history import KEY, admit, element, history, in_line
 from tests.unit.domain.snapshot import differences, snapshot
 
@@ -34,6 +35,17 @@ def test_no_more_run_at_once_than_may():
 
     assert past.state.jobs[element(3)].leases
     assert past.state.arrays[KEY].ended == {"succeeded": 1}
+
+
+def test_elements_that_wait_follow_a_change_of_who_may_exceed_the_limit():  # R12
+    past = history(count=1)
+    past.append_facts(f.PolicyAppliedV1(author="a.b", policy=policy("ml", beyond_limit=("ann",))))
+
+    past.allocate()
+
+    array = past.state.arrays[KEY]
+    assert (in_line(past), [past.state.jobs[element(index)].beyond for index in (0, 1)]) == ([element(1)], [True, True])
+    assert (array.job.beyond, element_of(past.state, element(7)).beyond) == (True, True)
 
 
 def test_a_part_ends_by_one_fact_and_is_known_afterwards():
