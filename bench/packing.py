@@ -191,7 +191,7 @@ def instead(rate: Callable[..., Rating] | None, *, ours: bool) -> Iterator[None]
 
     NotReachedError where the rules are compiled, or where a replacement was never called.
     """
-    bounds = Fragmentation._bounds
+    bounds = Fragmentation.bounds
 
     def everywhere(_steering: Steering, _shape: Shape, sites: Collection[object], _supply: object) -> Collection[object]:
         return sites
@@ -206,7 +206,7 @@ def instead(rate: Callable[..., Rating] | None, *, ours: bool) -> Iterator[None]
         if rate is not None:
             replacing.enter_context(replaced(NodeClass, "rating", rate))
         elif not ours:
-            replacing.enter_context(replaced(Fragmentation, "_bounds", next_one))
+            replacing.enter_context(replaced(Fragmentation, "bounds", next_one))
         yield
 
 

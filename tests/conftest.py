@@ -24,6 +24,7 @@ settings.load_profile("headrace")
 TEMPORARY = "PYTEST_DEBUG_TEMPROOT"
 
 SLOWEST = (
+    *("tests/integration/test_chaos_burst.py", "tests/integration/test_ai_dev.py"),
     *("tests/end_to_end/test_tutorials.py", "tests/integration/test_attacks_jobs.py", "tests/integration/test_lost_stores.py"),
     *("tests/integration/test_tls.py", "tests/integration/test_crash.py", "tests/end_to_end/", "tests/integration/test_up.py"),
     *("tests/page/", "tests/integration/test_archive.py", "tests/integration/test_cluster.py"),

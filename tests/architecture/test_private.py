@@ -8,16 +8,12 @@ from tests.architecture.tree import files, parsed
 
 ALLOWED: dict[str, tuple[str, str]] = {
     "bench/calibrate.py": ("_exit", "public in the standard library"),
-    "bench/packing.py": ("_bounds", "the comparison replaces one rule inside the placement, where it is computed"),
-    "tests/bench/test_packing.py": ("_bounds", "the replaced rule is put back"),
     "tests/integration/test_attacks.py": ("_flush_pending _send_publish", "nats-py: an attacker does not have its size check"),
     "tests/replacing.py": ("_getframe", "public in the standard library"),
     "tests/simulation/clockwork.py": ("_cancelled _context _run", "asyncio: an event loop runs handles by these"),
     "tests/simulation/test_clockwork.py": ("_log_destroy_pending", "asyncio: tasks of a stopped process are dropped silently"),
     "tests/simulation/world.py": ("_log_destroy_pending", "asyncio: tasks of a stopped process are dropped silently"),
     "tests/unit/cli/test_main.py": ("_SubParsersAction _actions", "argparse: it has no public list of subcommands"),
-    "tests/unit/domain/indexes/test_shape_buckets.py": ("_lines", "that a list is given up shows in memory only"),
-    "tests/unit/domain/placement/test_placement.py": ("_held _steering", "that nothing is counted shows in time only"),
     "tests/unit/nats_client/test_hardened_client.py": (
         "_error_cb _id _io_writer _pongs _process_err _process_msg _process_op_err _status _transport",
         "nats-py: HardenedClient replaces its internals",

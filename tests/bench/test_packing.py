@@ -29,13 +29,13 @@ def trace() -> packing.Trace:
 
 @pytest.mark.parametrize("policy", packing.POLICIES)
 def test_every_policy_places_what_fits_and_drops_the_rest(policy: str) -> None:
-    usual = NodeClass.rating, Steering.choose, Fragmentation._bounds
+    usual = NodeClass.rating, Steering.choose, Fragmentation.bounds
     (run,) = packing.measure(trace(), policy, ["once"])
 
     assert (run.arrived, set(run.allocated)) == (400, set(packing.MARKS))
     assert 0 < run.dropped < 400
     assert all(50 < allocated <= 100 for allocated in run.allocated.values())
-    assert (NodeClass.rating, Steering.choose, Fragmentation._bounds) == usual
+    assert (NodeClass.rating, Steering.choose, Fragmentation.bounds) == usual
 
 
 def test_policies_that_are_compared_place_differently():

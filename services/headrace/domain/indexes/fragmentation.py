@@ -156,15 +156,15 @@ class Fragmentation:
         key = cpu, memory, opens
         amount = model.amounts.get(key)
         if amount is None:
-            by_cpu = self._by_cpu.get(cpu) or self._bounds(cpu, self._cpus, self._by_cpu)
-            by_memory = self._by_memory.get(memory) or self._bounds(memory, self._memories, self._by_memory)
+            by_cpu = self._by_cpu.get(cpu) or self.bounds(cpu, self._cpus, self._by_cpu)
+            by_memory = self._by_memory.get(memory) or self.bounds(memory, self._memories, self._by_memory)
             used: int = sum(map(mul, model.weights, map(min, usable.by_request, by_cpu, by_memory)))
             if len(model.amounts) >= _REMEMBERED:
                 model.amounts.clear()
             amount = model.amounts[key] = usable.whole * self._whole - used
         return amount
 
-    def _bounds(self, left: int, needs: tuple[int, ...], known: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+    def bounds(self, left: int, needs: tuple[int, ...], known: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
         """What each request could use with so much cpu, or memory, whatever else there is: `_AS_OFTEN` times what that suffices for.
 
         Half a unit more is divided, which comes to the same, but suffices for very many of those who need nothing.

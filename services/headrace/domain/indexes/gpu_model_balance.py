@@ -42,12 +42,12 @@ class _Planned(NamedTuple):
 class Steering:
     """One pool's plan, and what of each kind each site holds now, which only needs to be counted while it steers (`is_on`)."""
 
-    __slots__ = ("_amended", "_cells", "_held", "_mix", "_planned")
+    __slots__ = ("_amended", "_cells", "_mix", "_planned", "held")
 
     def __init__(self) -> None:
         self._amended = False
         self._mix: tuple[tuple[Shape, int], ...] = ()
-        self._held: dict[tuple[RequestFamily, Site], list[int]] = {}
+        self.held: dict[tuple[RequestFamily, Site], list[int]] = {}
         self._cells: dict[tuple[Shape, str, int, int], list[int]] = {}
         self._planned: _Planned | None = None
 
@@ -58,7 +58,7 @@ class Steering:
         self._amended = amended
         self._mix, self._planned = mix if choosy else (), None
         if not choosy:
-            self._held.clear()
+            self.held.clear()
             self._cells.clear()
 
     @property
@@ -73,7 +73,7 @@ class Steering:
         if cell is None:
             if len(self._cells) >= _REMEMBERED:
                 self._cells.clear()
-            cell = self._cells[key] = self._held.setdefault((kind_of(shape), site_of(node)), [0])
+            cell = self._cells[key] = self.held.setdefault((kind_of(shape), site_of(node)), [0])
         cell[0] += sign * amounts.get(GPU if shape.whole or shape.fraction else CPU, 0)
 
     def choose(self, shape: Shape, sites: Collection[Site], supply: Mapping[Site, Amount]) -> Collection[Site]:
@@ -88,13 +88,13 @@ class Steering:
         kind = kind_of(shape)
         wanted = planned(self._plan(supply), kind)
         if kind.models and self._amended:
-            behind = [site for site in sites if self._held.get((kind, site), _NONE)[0] < wanted.get(site, 0)]
+            behind = [site for site in sites if self.held.get((kind, site), _NONE)[0] < wanted.get(site, 0)]
             return behind or sites
         best, furthest = _STEPS, None
         for site in sites:
             plan = wanted.get(site, 0)
             if plan:
-                part = self._held.get((kind, site), _NONE)[0] * _STEPS // plan
+                part = self.held.get((kind, site), _NONE)[0] * _STEPS // plan
                 if part < best or (part == best and furthest is not None and site < furthest):
                     best, furthest = part, site
         return sites if furthest is None else (furthest,)

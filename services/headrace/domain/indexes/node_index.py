@@ -43,11 +43,11 @@ class NodeIndex:
         "_seats",
         "_sections",
         "_shapes",
-        "_steering",
         "_supply",
         "_touched",
         "document",
         "has_spot",
+        "steering",
         "steers",
     )
 
@@ -56,7 +56,7 @@ class NodeIndex:
         self.has_spot = False
         self.steers = False
         self._mix = Fragmentation()
-        self._steering = Steering()
+        self.steering = Steering()
         self._supply: dict[Site, Amount] | None = None
         self._shapes = Shapes()
         self._numbers: dict[Shape, int] = {}
@@ -164,8 +164,8 @@ class NodeIndex:
         Where that begins to steer, what nodes hold already has to be counted (`capacity.weigh`).
         """
         self._mix = Fragmentation(mix, amended=amended)
-        self._steering.weigh(mix, amended=amended)
-        self.steers = self._steering.is_on
+        self.steering.weigh(mix, amended=amended)
+        self.steers = self.steering.is_on
         for section in self._sections.values():
             section.weigh(self._mix)
 
@@ -237,12 +237,12 @@ class NodeIndex:
                 self._supply[section.tag.site] = Amount(
                     *(one + other for one, other in zip(there, section.supply, strict=True))
                 )
-        sites = self._steering.choose(shape, [section.tag.site for section in sections], self._supply)
+        sites = self.steering.choose(shape, [section.tag.site for section in sections], self._supply)
         return [section for section in sections if section.tag.site in sites]
 
     def hold(self, node: NodeState, shape: Shape, amounts: Amounts, sign: int) -> None:
         """A replica holds these amounts on the node now, or with sign -1 no more: for steering, which compares that with its plan."""
-        self._steering.hold(node, shape, amounts, sign)
+        self.steering.hold(node, shape, amounts, sign)
 
 
 def _key(node: NodeState) -> ClassKey:

@@ -65,7 +65,7 @@ class Section:
     `feasible`: the bits of the shapes that some node here takes now.
     """
 
-    __slots__ = ("_classes", "_lines", "_log", "_mix", "_occupied", "_shapes", "_taking", "feasible", "supply", "tag")
+    __slots__ = ("_classes", "_log", "_mix", "_occupied", "_shapes", "_taking", "feasible", "lines", "supply", "tag")
 
     def __init__(self, tag: SectionTag, shapes: Shapes, mix: Fragmentation) -> None:
         self.tag = tag
@@ -74,7 +74,7 @@ class Section:
         self._classes: dict[ClassKey, NodeClass] = {}
         self._occupied = 0
         self._log: list[NodeClass] = []
-        self._lines: dict[int, _Line] = {}
+        self.lines: dict[int, _Line] = {}
         self._taking: dict[int, int] = {}  # set of shapes to the number of nodes that take these
         self.feasible = 0
         self.supply = Amount(0, 0)
@@ -132,7 +132,7 @@ class Section:
     def weigh(self, mix: Fragmentation) -> None:
         """Another mix is in force: all lines begin anew."""
         self._mix = mix
-        for number in list(self._lines):
+        for number in list(self.lines):
             self._end_line(number)
         for group in self._classes.values():
             group.forget()
@@ -164,7 +164,7 @@ class Section:
 
     def _line(self, number: int) -> _Line:
         """The shape's line, with all classes that came into being since it was last asked for."""
-        line = self._lines.get(number)
+        line = self.lines.get(number)
         if line is None or line.length > 2 * self._occupied + SLACK:
             return self._start_line(number)
         if line.position < len(self._log):
@@ -180,7 +180,7 @@ class Section:
 
     def _start_line(self, number: int) -> _Line:
         self._end_line(number)
-        line = self._lines[number] = _Line(len(self._log))
+        line = self.lines[number] = _Line(len(self._log))
         shape, bit = self._shapes.all[number], 1 << number
         for group in self._classes.values():
             if not group.names:
@@ -191,7 +191,7 @@ class Section:
         return line
 
     def _end_line(self, number: int) -> None:
-        line, bit = self._lines.pop(number, None), 1 << number
+        line, bit = self.lines.pop(number, None), 1 << number
         for alike in line.classes.values() if line is not None else ():
             for group in alike:
                 _drop(group, bit)
@@ -222,9 +222,9 @@ class Section:
     def _cut_log(self) -> None:
         """Forget the older half, and with it the lines that have not been asked for since."""
         half = len(self._log) // 2
-        for number in [number for number, line in self._lines.items() if line.position < half]:
+        for number in [number for number, line in self.lines.items() if line.position < half]:
             self._end_line(number)
-        for line in self._lines.values():
+        for line in self.lines.values():
             line.position -= half
         del self._log[:half]
 

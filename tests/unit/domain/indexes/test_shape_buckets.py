@@ -90,7 +90,7 @@ def test_a_line_that_is_not_asked_for_ends_and_begins_anew_when_it_is(no_slack):
     here.best(0)
     for cpu in range(2, 20):
         here.move(seat, key(cpu))
-    assert here._lines == {}
+    assert here.lines == {}
     assert here.best(0) == ((0, 19 * 126, 0), "a")
 
 

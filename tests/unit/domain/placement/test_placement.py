@@ -324,7 +324,7 @@ def learn(site: Site, *requests: UsualRequest) -> None:
 
 def held(site: Site) -> dict[str, int]:
     """GPU units by model, as the pool's index has counted them."""
-    cells = site.state.pools["hall"].index._steering._held.items()
+    cells = site.state.pools["hall"].index.steering.held.items()
     return {where.model: cell[0] for (_, where), cell in cells if cell[0]}
 
 
