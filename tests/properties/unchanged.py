@@ -76,7 +76,7 @@ class Whole:
             if type(thing) in ANSWERS:
                 values["answer"] = self._value(ANSWERS[type(thing)](thing))
             if isinstance(thing, Steering):  # a cell that holds 0 says what one says that is not there
-                values["_held"] = {key: cell for key, cell in values["_held"].items() if cell != ("list", 0)}
+                values["held"] = {key: cell for key, cell in values["held"].items() if cell != ("list", 0)}
 
     def _see(self, thing: Any) -> tuple[str, int]:
         if id(thing) not in self.objects:
