@@ -21,7 +21,7 @@ FLOOR ?= 90
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-containers test-daemonset test-deploy test-k8s test-k8s-orders test-systemd test-pythons check check-quick coverage hooks release properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-containers test-daemonset test-deploy test-k8s test-k8s-orders test-systemd test-pythons test-vm check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos chaos-burst durability load rolling
 .PHONY: bench bench-api bench-bursting bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-scale bench-slices bench-storm bench-trace bench-whatif
 
@@ -75,6 +75,9 @@ test-compose: $(INSTALLED) ## deploy/Dockerfile and compose.yaml on a real Podma
 
 test-daemonset: $(INSTALLED) $(CHART) ## the executor of the chart's DaemonSet, as Helm renders it, in a Podman container that is killed and made again; root
 	@$(BIN)/pytest -o faulthandler_timeout=0 tests/deploy/test_daemonset.py
+
+test-vm: $(INSTALLED) ## an executor in a virtual machine (QEMU): control groups of version 2, restarts, clock steps; root, half an hour
+	@$(BIN)/pytest -o faulthandler_timeout=0 tests/deploy/test_vm.py
 
 test-containers: $(INSTALLED) ## jobs in containers of a real Podman, which root installs with apt if it is missing
 	@.ci/podman && $(BIN)/pytest tests/containers

@@ -154,5 +154,7 @@ def new_machine() -> Iterator[Machine]:
     """
     with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
         made = Machine(Path(folder) / "data")
-        yield made
-        made.end()
+        try:
+            yield made
+        finally:
+            made.end()

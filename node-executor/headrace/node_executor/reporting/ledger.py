@@ -144,8 +144,8 @@ class FactWriter:
         return sending
 
     def _time(self) -> int:
-        """Return this node's time, or the log's if this node is ahead of it."""
-        return self._now() + min(0, self._offset())
+        """Return this node's time, or the log's if this node's clock differs: a fact that is later than its record is cut to that (R37)."""
+        return self._now() + self._offset()
 
     def _offset(self) -> int:
         """Return how far the log's time is ahead of this node's clock; 0 if unknown, or if that is within `OFF_ALLOWED`.

@@ -61,8 +61,7 @@ class LeaseGroup:
     def make(self, limits: Limits) -> None:
         """Create the group with these limits. Raises `OSError`."""
         for path in {self._unified, *self._controlled.values()} - {""}:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(path)
+            _make(path)
         for path, text in self._settings(limits):
             _write(path, text)
 
@@ -72,8 +71,7 @@ class LeaseGroup:
         if not self._unified:
             return CgroupEntry(enter=old)
         path = f"{self._unified}/{what}"
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path)
+        _make(path)
         return CgroupEntry(path, f"{path}/cgroup.kill", old)
 
     def freeze(self) -> bool:
@@ -116,6 +114,11 @@ class LeaseGroup:
                 _write(path, text)
         for path, text in settings:
             _write(path, text)
+
+    @property
+    def is_killed_as_one(self) -> bool:
+        """True if the kernel kills all processes of the group where one has no memory; it counts the first of them twice then."""
+        return self._modern
 
     def killed_for_memory(self) -> int:
         """Return how many processes the kernel killed in the group for want of memory."""
@@ -280,8 +283,9 @@ def group_of_process(pid: int, name: str) -> LeaseGroup | None:
 
 def killed_for_memory(group: LeaseGroup | None, amounts: Mapping[str, int]) -> str:
     """Message for a job that failed while the kernel killed some of its processes for want of memory; otherwise empty."""
-    count = 0 if group is None else group.killed_for_memory()
-    return out_of_memory(amounts.get(MEMORY, 0), str(count)) if count else ""
+    if group is None or not (count := group.killed_for_memory()):
+        return ""
+    return out_of_memory(amounts.get(MEMORY, 0), "all" if group.is_killed_as_one else str(count))
 
 
 def out_of_memory(given: int, count: str = "some") -> str:
@@ -299,10 +303,17 @@ def visible_group(mount: str, here: str) -> str:
     return inside if not here.startswith("/..") and os.path.isdir(inside) else mount
 
 
-def _made(parent: str, name: str) -> str:
-    path = f"{parent}/{name}"
+def _make(path: str) -> None:
+    """Create a group, whose files any account may read whatever the executor's umask is: programs read their limits there."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(path)
+    with contextlib.suppress(OSError):
+        os.chmod(path, 0o755)  # noqa: S103 - its jobs have other accounts
+
+
+def _made(parent: str, name: str) -> str:
+    path = f"{parent}/{name}"
+    _make(path)
     return path
 
 

@@ -70,6 +70,21 @@ def test_limits_are_written_in_the_words_of_version_2(tmp_path, modern) -> None:
     assert group.directory == str(lease)
 
 
+def test_any_account_reads_a_group_although_the_executor_keeps_its_files_to_itself(tmp_path, modern) -> None:
+    lease = tmp_path / "service" / "headrace.gpu02" / "x.1.0"
+    before = os.umask(0o077)  # as the executor's unit sets it
+    try:
+        files(lease.parent, "cgroup.subtree_control")
+        (lease.parent / "cgroup.controllers").write_text("cpu memory pids\n")
+        group = Groups("gpu02", modern, "0::/service\n").group("x.1.0")
+        files(lease, *MODERN)
+        group.make(LIMITS)
+        group.place("job")
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in (lease.parent, lease, lease / "job")] == [0o755] * 3
+
+
 def test_controllers_are_passed_down_from_the_top(tmp_path, modern) -> None:
     Groups("gpu01", modern, "0::/service\n")
     for path in (tmp_path, tmp_path / "service", tmp_path / "service" / "headrace.gpu01"):
@@ -128,13 +143,13 @@ def test_a_group_is_frozen_thawed_and_killed_as_a_whole(tmp_path) -> None:
     assert not LeaseGroup("", {"pids": str(tmp_path)}, modern=False).freeze()
 
 
-def test_who_was_killed_for_want_of_memory_is_counted_and_told(tmp_path) -> None:
+def test_a_group_of_version_2_is_killed_for_memory_as_one_and_in_version_1_processes_are_counted(tmp_path) -> None:
     (tmp_path / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
     modern = LeaseGroup("", {"memory": str(tmp_path)}, modern=True)
     assert (
         killed_for_memory(modern, {"memory": 64})
-        == "out of memory: it used all of its 64 MiB of memory, and the kernel killed 2 of its processes"
+        == "out of memory: it used all of its 64 MiB of memory, and the kernel killed all of its processes"
     )
     old = LeaseGroup("", {"memory": str(tmp_path)}, modern=False)
     assert (
