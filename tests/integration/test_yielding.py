@@ -14,9 +14,11 @@ from headrace.contracts.facts.fact import Ladder
 from headrace.node_executor.files.workspace import Paths
 from tests.integration.nodes import Executor, Feed, until, until_printed
 
+# Each program looks for the file before it writes its first line: who has not looked yet when it is stopped is sent SIGTERM at once.
 SH = """
 step=0
 [ -z "$HEADRACE_RESUME_FROM" ] || step=$(cat "$HEADRACE_RESUME_FROM")
+[ ! -e "$HEADRACE_PREEMPT_FILE" ] || exit 1
 echo from $step
 while [ ! -e "$HEADRACE_PREEMPT_FILE" ]; do step=$((step + 1)); sleep 0.02; done
 sleep 0.3
@@ -27,8 +29,9 @@ echo saved
 PYTHON = """
 import json, os, pathlib, time
 where = os.environ["HEADRACE_RESUME_FROM"]
-print("from", pathlib.Path(where).read_text() if where else 0, flush=True)
 notice = pathlib.Path(os.environ["HEADRACE_PREEMPT_FILE"])
+assert not notice.exists()
+print("from", pathlib.Path(where).read_text() if where else 0, flush=True)
 while not notice.exists():
     time.sleep(0.02)
 assert json.loads(notice.read_text())["deadline"] > time.time() + 5
@@ -62,6 +65,7 @@ import os, pathlib, time
 import torch.distributed as dist
 dist.init_process_group("gloo")
 notice = pathlib.Path(os.environ["HEADRACE_PREEMPT_FILE"])
+assert not notice.exists()
 dist.barrier()
 if dist.get_rank() == 0:
     print("from 0", flush=True)
@@ -122,7 +126,7 @@ async def test_the_program_on_the_guide_saves_and_goes_on(feed, node) -> None:
     page = (Path(__file__).parents[2] / "docs/guide.md").read_text()
     blocks = [part.partition("```")[0] for part in page.split("```sh\n")[1:]]
     program = next(block for block in blocks if "HEADRACE_PREEMPT_FILE" in block)
-    first = await feed.start(0, "sh", "-c", f"echo from 0; {program}")
+    first = await feed.start(0, "sh", "-c", f'[ ! -e "$HEADRACE_PREEMPT_FILE" ] || exit 1; echo from 0; {program}')
     await until_printed(feed, first, "from 0\n")
     await until(lambda: Paths(f"{node.data}/leases/{first}.1.0", "", "", "").polls)
     await feed.stop(first)
