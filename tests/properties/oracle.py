@@ -455,7 +455,8 @@ class Oracle:
         if best is not None:
             job = arrays.element_of(self.causes_at_first, best.job.key)  # an element may have come into line in this round
             cause = causes(self.causes_at_first, job, pool_of(self.causes_at_first, pool))
-            self.opened.append((best.job.key, pool.document.name, cause[0]))
+            if cause:  # with its first share again, a job that asks for GPU memory may take nothing (R42)
+                self.opened.append((best.job.key, pool.document.name, cause[0]))
 
 
 def pool_of(state: State, pool: PoolState) -> PoolState:

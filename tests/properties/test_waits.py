@@ -10,6 +10,7 @@ from headrace.contracts.messages.submissions import JobSubmission
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.transport.subjects import cancel, submit
 from headrace.contracts.values.amounts import GPU, JOB, add_to, format_amount
+from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.ids import job_key, make_job_id
 from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.explain import explain
@@ -115,11 +116,15 @@ def test_to_be_asked_changes_nothing_names_no_other_tenant_and_the_advised_chang
     job_id = make_job_id(world.now // 1_000, b"advised!!!")
     key = job_key(job.tenant, job.user, job_id)
     world.machines.behaviours[key] = Submit(name="advised", queue=f"{policy}/{profile}")
+    limit = "" if job.time_limit is None else format_duration(job.time_limit)
+    if change.kind == "time":
+        limit = change.text.removeprefix("submit it with --time-limit ").removesuffix(" or less")
     submission = JobSubmission(
         id=job_id,
         command=("advised",),
         preemptible=job.preemptible or change.kind == "preemptible",
         priority=job.priority,
+        time_limit=limit,
         request={
             name: format_amount(name, value)
             for name, value in asked.items()

@@ -200,8 +200,9 @@ class ReclaimRequests:
         return any(self._feasibility.grantable(other, 1 << number) for other in others)
 
     def facts(self, state: State) -> list[f.ReclaimOpenedV1]:
-        """The facts to state, pools by name; the scopes are as they were before the round."""
-        return [
-            f.ReclaimOpenedV1(job=job.key, pool=name, cause=causes(state, job, state.pools[name])[0])
-            for name, job in sorted(self._opened.items())
-        ]
+        """The facts to state, pools by name; the scopes are as they were before the round.
+
+        A job that asks for GPU memory stands in line with its first share again (R42); if it may take nothing with that, none is stated.
+        """
+        opened = ((name, job, causes(state, job, state.pools[name])) for name, job in sorted(self._opened.items()))
+        return [f.ReclaimOpenedV1(job=job.key, pool=name, cause=found[0]) for name, job, found in opened if found]

@@ -196,7 +196,7 @@ def shows_polling(directory: str) -> bool:
 def _link(path: str) -> None:
     """Make a new link to its own directory, whose access time shows later whether it was followed.
 
-    Its times are a second ago: whoever follows it in the same tick of the kernel's clock in which it is made is seen as well.
+    Its times are a second ago, so that following it shows also in the same tick of the kernel's clock in which it is made.
     """
     try:
         os.symlink(".", path)
