@@ -142,6 +142,9 @@ async def test_what_happens_while_the_server_is_away_and_back_is_pushed_and_told
                 except LogUnavailable:
                     await asyncio.sleep(0.05)
 
+    # the restarted server has no FEED, which is in memory; a feed that was publishing when the server went waits until it is there
+    operator = await login("operator")
+    await retrying(lambda: ensure_streams(operator))
     # a push without a listener is lost, on purpose: so all are back before there is something to hear
     await retrying(lambda: node.ask(node_query("gpu01")))
     async with asyncio.timeout(PATIENCE):
