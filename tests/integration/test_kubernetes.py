@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
+import shutil
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from headrace.client.endpoint import read_endpoint
 from headrace.contracts.facts.levels import LEVEL
-from headrace.kubernetes.objects import FINALIZER, QUEUE
+from headrace.kubernetes.objects import FINALIZER, GATE, QUEUE
+from headrace.supervisor.network.certificates import development
+from headrace.supervisor.network.ports import free_port
 from tests.integration.api import Api, installation
 from tests.integration.api import until as until_true
 from tests.kubernetes.cluster import GPU, Cluster
 from tests.kubernetes.fake_api import TOKEN, FakeApi
 from tests.patience import PATIENCE
+
+SERVICE = "headrace-bridge.gpus.svc"
 
 DOCUMENTS = {
     "pools": [{"name": "k8s", "selector": {"site": "k8s"}}],
@@ -51,7 +60,17 @@ def tokens(api: Api, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def bridge(api: Api, tokens: Path, server: str) -> subprocess.Popen[bytes]:
+@pytest.fixture
+def authority(tmp_path: Path) -> ssl.SSLContext:
+    """Trust in the authority that made the webhook's certificate, which lies in `webhook` as a Secret is mounted."""
+    made = development(tmp_path / "authority", [SERVICE])
+    (tmp_path / "webhook").mkdir()
+    shutil.copy(made.certificate, tmp_path / "webhook/tls.crt")
+    shutil.copy(made.key, tmp_path / "webhook/tls.key")
+    return ssl.create_default_context(cafile=made.ca)
+
+
+def bridge(api: Api, tokens: Path, server: str, webhook: int) -> subprocess.Popen[bytes]:
     endpoint = read_endpoint(api.data)
     assert endpoint is not None
     config = {
@@ -67,6 +86,9 @@ def bridge(api: Api, tokens: Path, server: str) -> subprocess.Popen[bytes]:
         "HEADRACE_SERVER": api.address,
         "HEADRACE_KUBERNETES_NODE_TOKENS": str(tokens / "nodes"),
         "HEADRACE_KUBERNETES_ACCOUNT_TOKENS": str(tokens / "accounts"),
+        "HEADRACE_KUBERNETES_WEBHOOK": f"127.0.0.1:{webhook}",
+        "HEADRACE_KUBERNETES_CERTIFICATE": str(tokens / "webhook"),
+        "HEADRACE_KUBERNETES_USER": "system:serviceaccount:gpus:headrace-bridge",
     }
     with (tokens / "log").open("ab") as log:
         return subprocess.Popen([sys.executable, "-m", "headrace.kubernetes"], env=environment, stdout=log, stderr=log)
@@ -92,20 +114,45 @@ async def until(condition, tokens: Path) -> None:
         raise AssertionError((tokens / "log").read_text()) from None
 
 
+async def admitted(trust: ssl.SSLContext, port: int, pod: dict[str, Any]) -> dict[str, Any]:
+    """A new pod as the webhook leaves it. It is asked as an API server does: by the name of the Service, and again while nothing listens."""
+    request = {"uid": "1", "operation": "CREATE", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "object": pod}
+    asked = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    async with httpx.AsyncClient(verify=trust, trust_env=False, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                url = f"https://127.0.0.1:{port}/review?timeout=5s"
+                answer = await client.post(url, json=asked, headers={"Host": SERVICE}, extensions={"sni_hostname": SERVICE})
+                break
+            except httpx.ConnectError as error:
+                assert "certificate" not in str(error)
+                await asyncio.sleep(0.1)
+    response = answer.json()["response"]
+    assert (answer.status_code, response["uid"], response["allowed"], response["patchType"]) == (200, "1", True, "JSONPatch")
+    (change,) = json.loads(base64.b64decode(response["patch"]))
+    assert (change["op"], change["path"]) == ("add", "/spec/schedulingGates")
+    return {**pod, "spec": {**pod["spec"], "schedulingGates": change["value"]}}
+
+
 def body(name: str, gpus: str) -> dict:
     container = {"name": "main", "image": "busybox", "resources": {"requests": {GPU: gpus}}}
     meta = {"namespace": "science", "name": name, "labels": {QUEUE: "robots.pod"}}
     return {"metadata": meta, "spec": {"containers": [container]}}
 
 
-async def test_pods_run_and_end_by_grants_of_a_whole_installation_and_outlive_the_bridge(api: Api, tokens: Path) -> None:
+async def test_pods_run_and_end_by_grants_of_a_whole_installation_and_outlive_the_bridge(
+    api: Api, tokens: Path, authority: ssl.SSLContext
+) -> None:
     cluster = Cluster()
     cluster.node("n1", 2, site="k8s")
     async with FakeApi(cluster) as fake:
         playing = asyncio.ensure_future(play(cluster))
-        process = bridge(api, tokens, fake.url)
+        webhook = free_port()
+        process = bridge(api, tokens, fake.url, webhook)
         try:
-            cluster.create("pods", body("short", "1"))
+            short = await admitted(authority, webhook, body("short", "1"))
+            assert short["spec"]["schedulingGates"] == [{"name": GATE}]
+            cluster.create("pods", short, gated=False)
 
             def of(name: str) -> dict:
                 return cluster.get("pods", "science", name)
@@ -116,7 +163,7 @@ async def test_pods_run_and_end_by_grants_of_a_whole_installation_and_outlive_th
             await until(lambda: of("long")["status"]["phase"] == "Running", tokens)
             process.kill()
             process.wait()
-            process = bridge(api, tokens, fake.url)
+            process = bridge(api, tokens, fake.url, webhook)
             jobs = "/v1/tenants/emca/jobs"
             listed = await asyncio.to_thread(api.done, "root", "GET", jobs)
             found = {job["display_name"]: job["state"] for job in listed["jobs"]}

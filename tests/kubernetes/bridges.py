@@ -14,6 +14,7 @@ from headrace.kubernetes.acting import Acting, ApiAway, ApiRefused, LedgerAway
 from headrace.kubernetes.decide import decide, living
 from headrace.kubernetes.objects import QUEUE, foreign_gpus, read_node, read_pod
 from headrace.kubernetes.view import State, View
+from headrace.kubernetes.waiting import lacking
 from tests.kubernetes.cluster import GPU, Cluster, Refusal
 from tests.kubernetes.hall import Hall
 
@@ -57,7 +58,8 @@ class FaultyPods:
         try:
             result = work(*arguments)
         except Refusal as error:
-            raise ApiRefused(error.status, str(error)) from None
+            refused = ApiAway(str(error), error.status) if error.status >= 500 else ApiRefused(error.status, str(error))
+            raise refused from None
         if self.faults.after():
             raise ApiAway("the answer is lost")
         return result
@@ -126,6 +128,7 @@ class Bridge:
         self.version = -1
         self.answers: dict[str, NodeAnswer] = {}
         self.jobs: dict[str, JobView] = {}
+        self.lacking: dict[str, int] = {}
         self.acting = Acting(
             FaultyPods(self.cluster, self.hall, self.faults),
             FaultyLedger(self.hall, self.faults),
@@ -179,10 +182,12 @@ class Bridge:
                     jobs.setdefault(key, self.hall.job(key))
         nodes = (read_node(raw, GPU) for (kind, _, _), raw in sorted(self.objects.items()) if kind == "nodes")
         listed = frozenset() if self.faults.ledger_away else frozenset(ACCOUNTS.values())
-        return View(
+        view = View(
             NAME, ACCOUNTS, pods, tuple(node for node in nodes if node is not None), self.answers, jobs, listed,
-            self.acting.registered, foreign, self.hall.now,
+            self.acting.registered, foreign, self.lacking, self.hall.now,
         )  # fmt: skip
+        self.lacking = lacking(view, self.lacking)
+        return view._replace(lacking=self.lacking)
 
     def round(self, shuffled: bool = False, most: int | None = None) -> int:
         """Decide and act: all steps, or the first `most` of them in any order. Returns their number, registrations left out."""

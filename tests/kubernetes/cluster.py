@@ -44,7 +44,7 @@ def merged(old: Any, patch: Any) -> Any:
 
 
 class Cluster:
-    """`now`: seconds since 1970, which the player of the model moves on. `budgets`: namespaces in which no eviction is allowed."""
+    """`now`: seconds since 1970, which the player of the model moves on. `budgets`: namespaces in which no eviction is allowed; `doubled`: whose pods have two budgets."""
 
     def __init__(self, now: int = 1_767_225_600) -> None:
         self.now = now
@@ -55,6 +55,7 @@ class Cluster:
         self.events: dict[tuple[str, str], dict[str, Any]] = {}
         self.down: set[str] = set()
         self.budgets: set[str] = set()
+        self.doubled: set[str] = set()
         self._made = 0
 
     # the API server
@@ -137,6 +138,8 @@ class Cluster:
 
     def evict(self, namespace: str, name: str, body: dict[str, Any]) -> None:
         pod = self.get("pods", namespace, name)
+        if namespace in self.doubled:
+            raise Refusal(500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
         if pod["spec"].get("schedulingGates") or namespace not in self.budgets:
             self.delete(namespace, name, body.get("deleteOptions"))
             return

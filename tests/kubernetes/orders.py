@@ -22,7 +22,7 @@ profiles:
   - {name: one, request: {gpu: 2, cpu: 8, memory: 16GiB}, pools: [a]}
   - {name: gang, request: {gpu: 2, cpu: 8}, replicas: 2, pools: [a]}
 policies:
-  - {name: own, profiles: [one, gang], reservation: {gpu: 5}, preemption: {callback_grace: 5s, term_grace: 5s}}
+  - {name: own, profiles: [one, gang], reservation: {gpu: 5}, preemption: {callback_grace: 5s, term_grace: 5s, on_node_lost: wait}}
   - {name: low, profiles: [one, gang], preemption: {callback_grace: 5s, term_grace: 5s, min_runtime: 0s}}
 """
 
@@ -155,7 +155,7 @@ class Play:
             self.cluster.delete(pod["metadata"]["namespace"], pod["metadata"]["name"], {"gracePeriodSeconds": 5})
 
     def time(self) -> None:
-        self._pass(self.random.choice([1, 1, 2, 5, 5, 20, 20, 65]))
+        self._pass(self.random.choice([1, 1, 2, 5, 5, 20, 20, 65, 200]))
 
     def _pass(self, seconds: int) -> None:
         self.cluster.now += seconds
@@ -174,8 +174,8 @@ class Play:
 
     def away(self) -> None:
         self.faults.ledger_away = self.random.random() < 0.3
-        budgets = self.cluster.budgets
-        (budgets.discard if "red" in budgets else budgets.add)("red")
+        for budgets, namespace in ((self.cluster.budgets, "red"), (self.cluster.doubled, "blue")):
+            (budgets.discard if namespace in budgets else budgets.add)(namespace)
 
     def user_cancels(self) -> None:
         keys = sorted(key for key, job in self.hall.state.jobs.items() if job.state.value in ("pending", "running", "starting"))

@@ -275,11 +275,12 @@ async def test_lost_answers_lead_to_the_same_end(world):
 
 
 @only_modelled
-async def test_an_eviction_that_a_disruption_budget_forbids_becomes_a_deletion_with_the_same_grace(world):
+@pytest.mark.parametrize("forbids", ["budgets", "doubled"])
+async def test_an_eviction_that_disruption_budgets_forbid_becomes_a_deletion_with_the_same_grace(world, forbids):
     world.start()
     await world.create("borrower", "low.one", 2, "sleep 1000")
     await world.until("borrower", running)
-    world.fake.cluster.budgets.add(world.namespace)
+    getattr(world.fake.cluster, forbids).add(world.namespace)
     await world.create("owner", "own.one", 2, "sleep 1000")
     await world.until("owner", running)
     asked = [verb for verb, path in world.fake.calls if "/borrower" in path and verb in ("POST", "DELETE")]

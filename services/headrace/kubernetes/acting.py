@@ -29,6 +29,8 @@ AT_ONCE = 16
 """Maximum number of calls to the API server at the same time."""
 
 CONFLICT, GONE, NOT_FOUND, TOO_MANY = 409, 410, 404, 429
+BUDGETS_CONTRADICT = 500
+"""What an eviction is answered for a pod with several disruption budgets."""
 
 _log = structlog.get_logger("headrace.kubernetes")
 
@@ -42,7 +44,11 @@ class ApiRefused(Exception):
 
 
 class ApiAway(Exception):
-    """The API server did not answer: the request may or may not have had its effect."""
+    """The API server did not answer: the request may or may not have had its effect. `status` is that of HTTP, 0 without an answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class LedgerAway(Exception):
@@ -131,7 +137,9 @@ class Acting:
                 await self._pods.patch(pod.namespace, pod.name, patches.ungating(step))
             case Release(pod):
                 await self._pods.patch(pod.namespace, pod.name, patches.release(pod))
-            case Evict(pod, grace):
+            case Evict(pod, _, why):
+                if why:
+                    _log.warning("pod_without_lease", pod=pod.where, reason=why)
                 await self._evict(step)
             case Delete(pod, grace, why):
                 _log.warning("pod_without_lease", pod=pod.where, reason=why)
@@ -148,8 +156,8 @@ class Acting:
         pod = step.pod
         try:
             await self._pods.evict(pod.namespace, pod.name, patches.eviction(pod, step.grace))
-        except ApiRefused as error:
-            if error.status != TOO_MANY:
+        except (ApiRefused, ApiAway) as error:
+            if error.status not in (TOO_MANY, BUDGETS_CONTRADICT):
                 raise
             _log.warning("disruption_budget_overruled", pod=pod.where, reason=str(error))
             await self._pods.delete(pod.namespace, pod.name, patches.deletion(pod, step.grace))

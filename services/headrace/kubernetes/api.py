@@ -199,7 +199,7 @@ def _raise(answer: httpx.Response) -> None:
     except (msgspec.DecodeError, AttributeError):
         message = answer.text[:200]
     if answer.status_code >= 500:
-        raise ApiAway(f"HTTP {answer.status_code}: {message}")
+        raise ApiAway(f"HTTP {answer.status_code}: {message}", answer.status_code)
     raise ApiRefused(answer.status_code, message)
 
 

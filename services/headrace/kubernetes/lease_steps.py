@@ -25,6 +25,8 @@ ISOLATION = "none"
 STRAY_GRACE = 30
 """Seconds that a pod without a lease has between SIGTERM and SIGKILL."""
 
+NO_LEASE = "it has no lease"
+
 NO_POD = 126
 DELETED = 143
 """Exit codes: of a job that is not a pod, on a node that runs pods only, and of a pod that was deleted before it was placed."""
@@ -110,7 +112,10 @@ def gates(seen: Matching) -> Iterator[Ungate]:
 
 
 def leaving(seen: Matching) -> Iterator[Evict | Delete]:
-    """Pods whose lease is to stop, and pods that may run and have no lease."""
+    """Pods whose lease is to stop, and pods that may run and have no lease.
+
+    One that names a lease was superseded while its node was lost (R32): an eviction tells its controller that the pod has not failed.
+    """
     for lease, pod in seen.serving.items():
         ladder = seen.leases[lease].ladder
         if ladder is not None and not pod.deleting and not pod.is_over:
@@ -118,7 +123,8 @@ def leaving(seen: Matching) -> Iterator[Evict | Delete]:
     for pod in seen.view.pods:
         stays = pod.gated or pod.deleting or pod.is_over or pod.namespace not in seen.view.accounts
         if not stays and seen.lost_lease(pod):
-            yield Delete(pod, STRAY_GRACE, "it has no lease")
+            leave = Evict if pod.held is not None else Delete
+            yield leave(pod, STRAY_GRACE, NO_LEASE)
 
 
 def releases(seen: Matching) -> Iterator[Release]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import ssl
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,8 +19,9 @@ from headrace.kubernetes.decide import decide, living
 from headrace.kubernetes.ledger_access import LedgerAccess, Place
 from headrace.kubernetes.objects import DEFAULT_RESOURCE, QUEUE, Pod, foreign_gpus, read_node, read_pod
 from headrace.kubernetes.view import View
+from headrace.kubernetes.waiting import lacking
 from headrace.kubernetes.watching import Collection
-from headrace.kubernetes.webhook import Webhook
+from headrace.kubernetes.webhook import Certificate, Webhook
 
 LOOK_EVERY = 5.0
 """Seconds between rounds without news; also between heartbeats of nodes."""
@@ -101,6 +101,7 @@ class Bridge:
         self.nodes = Collection(api, NODES, news.set)
         self.acting = Acting(api, ledger, wall_clock, resource)
         self.rounds = 0
+        self._lacking: dict[str, int] = {}
         self._ledger = ledger
         self._cluster = cluster
         self._resource = resource
@@ -148,8 +149,10 @@ class Bridge:
         jobs, listed = await self._ledger.jobs(self._cluster, labelled)
         self._ledger.forget(jobs)
         pods, foreign = self._ours()
-        registered = self.acting.registered
-        return View(self._cluster, accounts, pods, nodes, answers, jobs, listed, registered, foreign, wall_clock())
+        registered, now = self.acting.registered, wall_clock()
+        view = View(self._cluster, accounts, pods, nodes, answers, jobs, listed, registered, foreign, self._lacking, now)
+        self._lacking = lacking(view, self._lacking)
+        return view._replace(lacking=self._lacking)
 
     def _ours(self) -> tuple[tuple[Pod, ...], dict[str, int]]:
         """Pods of queues, and the GPUs that others take, by node."""
@@ -181,7 +184,7 @@ def watch(health: Health, bridge: Bridge, ledger: LedgerAccess) -> None:
 
 
 async def serve(environment: Mapping[str, str] = os.environ) -> None:
-    """Run the bridge until cancelled. Raises what `settings` raises, and OSError if the webhook cannot listen."""
+    """Run the bridge until cancelled. Raises what `settings` raises, and OSError without a usable address or certificate of the webhook."""
     setup = settings(environment)
     news = asyncio.Event()
     ledger = LedgerAccess(setup.place, news.set, wall_clock)
@@ -192,9 +195,7 @@ async def serve(environment: Mapping[str, str] = os.environ) -> None:
         watch(health, bridge, ledger)
         try:
             if setup.webhook is not None and setup.certificate is not None:
-                context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-                context.load_cert_chain(setup.certificate / "tls.crt", setup.certificate / "tls.key")
-                await webhook.open(*setup.webhook, context)
+                await webhook.open(*setup.webhook, Certificate(setup.certificate).context)
             _log.info("started", cluster=setup.cluster, server=setup.access.server)
             await bridge.run()
         finally:

@@ -22,7 +22,8 @@ class View(NamedTuple):
     `accounts`: by namespace the service account `tenant.user` of its jobs. `answers`: by node what should run there; a node that was not
     answered is missing. `jobs`: by job key; None for a job that the ledger does not know; a job that could not be asked about is missing.
     `listed`: accounts whose jobs that have not ended are all in `jobs`. `registered`: by node what this process has stated of it last.
-    `foreign`: by node the GPUs that pods of others take. `now`: microseconds.
+    `foreign`: by node the GPUs that pods of others take. `lacking`: by key of a job without its pods the moment since when this process has
+    seen it so. `now` and moments: microseconds.
     """
 
     cluster: str
@@ -34,6 +35,7 @@ class View(NamedTuple):
     listed: frozenset[str]
     registered: Mapping[str, NodeRegisteredV1]
     foreign: Mapping[str, int]
+    lacking: Mapping[str, int]
     now: int
 
 
@@ -71,14 +73,15 @@ class Ungate(NamedTuple):
 
 
 class Evict(NamedTuple):
-    """End a pod that runs, with this many seconds between SIGTERM and SIGKILL."""
+    """End a pod whose lease is to stop, with this many seconds between SIGTERM and SIGKILL. `why`: if it is a lease that it has no more."""
 
     pod: Pod
     grace: int
+    why: str = ""
 
 
 class Delete(NamedTuple):
-    """Delete a pod that may run and has no lease, with the same."""
+    """Delete a pod that may run and never had a lease, with the same."""
 
     pod: Pod
     grace: int

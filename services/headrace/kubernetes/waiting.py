@@ -9,19 +9,22 @@ from headrace.contracts.values.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.values.durations import MINUTE
 from headrace.contracts.values.ids import split_job_key
 from headrace.kubernetes.identity import CLUSTER, NAMESPACE, UNIT, Unit, in_order, is_for, job_id, unit_of
-from headrace.kubernetes.matching import ENDED
+from headrace.kubernetes.matching import ENDED, Matching
 from headrace.kubernetes.view import Assign, Cancel, SetCondition, Submit
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterator, Mapping
 
     from headrace.contracts.messages.queries import JobView
-    from headrace.kubernetes.matching import Matching
     from headrace.kubernetes.objects import Pod
-    from headrace.kubernetes.view import Step
+    from headrace.kubernetes.view import Step, View
 
 PATIENCE = MINUTE
-"""How long a job may be without its pods before it is cancelled: a controller makes new ones, and another bridge may see them first."""
+"""How long a job may be without its pods before it is cancelled: a controller makes new ones, and another bridge may see them first.
+
+It is counted from when this process has first seen it so. By the ledger's times a job that lost its node while no bridge ran would be cancelled
+before its controller could make another pod.
+"""
 
 COMMAND = ("sh", "-c", "echo 'this job is a pod of Kubernetes and runs only on nodes of the bridge' >&2; exit 126")
 """The command of a job that is a pod, for a node that takes it for a job of its own."""
@@ -140,17 +143,20 @@ def _cancels(seen: Matching) -> Iterator[Cancel]:
         if job.state == "pending" and sizes and sizes != {job.replicas}:
             reason = f"the profile has {job.replicas} replicas, and the group {max(sizes)} pods; they have to be the same"
             yield Cancel(namespace, key, reason)
-        elif namespace and _is_left(seen, key, job):
+        elif namespace and seen.view.now - seen.view.lacking.get(key, seen.view.now) >= PATIENCE and _is_left(seen, key, job):
             yield Cancel(namespace, key, "its pods are gone")
 
 
+def lacking(view: View, before: Mapping[str, int]) -> dict[str, int]:
+    """Jobs without their pods, by the moment since when they have been seen so. `before`: the same of the former round."""
+    seen = Matching(view)
+    return {key: before.get(key, view.now) for key, job in view.jobs.items() if job is not None and _is_left(seen, key, job)}
+
+
 def _is_left(seen: Matching, key: str, job: JobView) -> bool:
-    """Whether a job has waited too long for its pods, or holds a lease that no pod can begin."""
+    """Whether a job lacks pods that it waits for, or holds a lease that no pod can begin."""
     account = seen.view.accounts.get(seen.namespace_of(key), "")
-    if account not in seen.view.listed:
-        return False
-    since = max([job.admitted_at, *(max(attempt.ended_at, attempt.granted_at) for attempt in job.attempts)])
-    if seen.view.now - since < PATIENCE:
+    if job.state in ENDED or not seen.is_ours(key) or account not in seen.view.listed:
         return False
     if job.state == "pending":
         return bool(_missing(seen, key, job))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from pathlib import Path
 
 import msgspec
 import structlog
@@ -21,6 +22,41 @@ PATH = b"/review"
 _log = structlog.get_logger("headrace.kubernetes")
 
 
+class Certificate:
+    """TLS by `tls.crt` and `tls.key` of a directory, such as a mounted Secret; `context` serves each connection by the pair as it is then.
+
+    A renewed pair that cannot be used is noted, and the former one serves on. Raises OSError if the first one cannot be used.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._files = directory / "tls.crt", directory / "tls.key"
+        self._seen = self._stamp()
+        self.context = self._current = self._load()
+        self.context.sni_callback = self._choose
+
+    def _choose(self, connection: ssl.SSLObject, _name: str, _context: ssl.SSLContext) -> None:
+        stamp = self._stamp()
+        if stamp != self._seen:
+            self._seen = stamp
+            try:
+                self._current = self._load()
+                _log.info("certificate_renewed")
+            except OSError as error:
+                _log.warning("certificate_unusable", reason=str(error))
+        connection.context = self._current
+
+    def _load(self) -> ssl.SSLContext:
+        # A context of its own for each pair: one that has refused a key is left without any.
+        made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        made.load_cert_chain(*self._files)
+        return made
+
+    def _stamp(self) -> tuple[tuple[int, int], ...]:
+        with contextlib.suppress(OSError):
+            return tuple((found.st_ino, found.st_mtime_ns) for found in (path.stat() for path in self._files))
+        return ()
+
+
 class Webhook:
     """Answers reviews. `bridge`: the user as whom the bridge calls the API server."""
 
@@ -33,7 +69,10 @@ class Webhook:
 
     async def open(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
         """Listen; `port` 0 takes any free port, see `self.port`. Raises OSError."""
-        self._server = await asyncio.start_server(self._serve, host, port, ssl=context, limit=HEAD_MAX)
+        within = WITHIN if context is not None else None
+        self._server = await asyncio.start_server(
+            self._serve, host, port, ssl=context, limit=HEAD_MAX, ssl_handshake_timeout=within
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:

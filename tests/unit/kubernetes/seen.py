@@ -117,6 +117,7 @@ def view(*pods: Pod, **fields: Any) -> View:
         listed=frozenset(fields.get("accounts", ACCOUNTS).values()),
         registered={},
         foreign=fields.get("foreign", {}),
+        lacking=fields.get("lacking", {}),
         now=fields.get("now", NOW),
     )
     seen = Matching(made)

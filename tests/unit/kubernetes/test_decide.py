@@ -11,6 +11,7 @@ from headrace.kubernetes.decide import decide, living
 from headrace.kubernetes.identity import CLUSTER, NAMESPACE, UNIT, is_for, job_id, unit_of
 from headrace.kubernetes.objects import wrong_labels
 from headrace.kubernetes.view import Absent, Assign, Cancel, Delete, Evict, Release, SetCondition, State, Submit, Ungate
+from headrace.kubernetes.waiting import lacking
 from tests.unit.kubernetes.seen import ID, KEY, NOW, answer, job, node, pod, start, stop, view
 
 ENDED_AT = 1_767_225_690_000_000
@@ -152,29 +153,28 @@ def test_a_job_that_is_not_a_pod_fails_on_a_node_that_runs_pods():
 
 
 @pytest.mark.parametrize(
-    ("fields", "through", "is_deleted"),
+    ("fields", "expected"),
     [
-        ({"lease": "1.40"}, 80, True),
-        ({"lease": "1.90"}, 80, False),
-        ({"lease": "1.90", "placed": "2026-01-01T00:00:10Z"}, 80, False),
-        ({"lease": "1.90", "placed": "2025-12-31T23:55:00Z"}, 80, True),
-        ({}, 80, True),
-        ({"lease": "no lease"}, 80, True),
-        ({"lease": "1.40", "target": ""}, 80, True),
+        ({"lease": "1.40"}, Evict),
+        ({"lease": "1.90"}, None),
+        ({"lease": "1.90", "placed": "2026-01-01T00:00:10Z"}, None),
+        ({"lease": "1.90", "placed": "2025-12-31T23:55:00Z"}, Evict),
+        ({}, Delete),
+        ({"lease": "no lease"}, Delete),
+        ({"lease": "1.40", "target": ""}, Evict),
     ],
 )
-def test_a_pod_without_a_lease_is_deleted_unless_the_answer_may_be_older_than_its_grant(fields, through, is_deleted):
+def test_a_pod_without_a_lease_leaves_unless_the_answer_may_be_older_than_its_grant(fields, expected):
     stray = pod(gated=False, job=ID, rank="0", phase="Running", **fields)
-    seen = view(stray, answers={"n1": answer(through=through)}, jobs={KEY: job(stray, "running", replicas=1)})
-    assert [step for step in steps(seen) if isinstance(step, Delete)] == (
-        [Delete(stray, 30, "it has no lease")] if is_deleted else []
-    )
+    seen = view(stray, answers={"n1": answer(through=80)}, jobs={KEY: job(stray, "running", replicas=1)})
+    left = [step for step in steps(seen) if isinstance(step, (Evict, Delete))]
+    assert left == ([expected(stray, 30, "it has no lease")] if expected else [])
 
 
 def test_of_two_pods_with_the_same_lease_the_older_one_stays():
     first, second = (pod(name, gated=False, job=ID, rank="0", lease="1.40", phase="Running") for name in "ab")
     seen = view(first, second, answers={"n1": answer(start(started=True))}, jobs={KEY: job(first, "running")})
-    assert steps(seen) == [Delete(second, 30, "it has no lease")]
+    assert steps(seen) == [Evict(second, 30, "it has no lease")]
 
 
 def test_a_pod_is_let_go_when_its_end_is_in_the_ledger():
@@ -188,10 +188,17 @@ def test_a_new_pod_of_a_controller_takes_over_the_pending_job_of_the_one_that_wa
     assert steps(view(former, new, jobs={KEY: job(new, "pending")})) == [Assign(new, ID, 0)]
 
 
-def test_a_job_without_pods_is_cancelled_after_a_minute():
-    known = job(pod(), "pending", admitted=NOW - MINUTE + 1)
-    assert steps(view(jobs={KEY: known})) == []
-    assert steps(view(jobs={KEY: known}, now=NOW + 1)) == [Cancel("science", KEY, "its pods are gone")]
+def test_a_job_is_cancelled_when_it_has_been_seen_without_its_pods_for_a_minute():
+    seen = view(jobs={KEY: job(pod(), "pending", admitted=NOW - 60 * MINUTE)})
+    assert lacking(seen, {}) == {KEY: NOW}
+    assert steps(seen._replace(lacking={KEY: NOW})) == []
+    later = seen._replace(now=NOW + MINUTE, lacking=lacking(seen._replace(now=NOW + MINUTE), {KEY: NOW}))
+    assert steps(later) == [Cancel("science", KEY, "its pods are gone")]
+
+
+def test_a_job_whose_pod_has_come_is_not_counted_as_one_without_pods():
+    waiting = pod(job=ID, rank="0")
+    assert lacking(view(waiting, jobs={KEY: job(waiting, "pending")}), {KEY: NOW - MINUTE}) == {}
 
 
 def test_a_group_of_another_size_than_the_profile_says_is_cancelled_with_the_reason():
@@ -245,7 +252,7 @@ def test_gpus_that_others_take_and_nodes_that_are_closed_are_unfit():
 def test_a_node_that_was_given_up_registers_after_its_superseded_pods_have_left():
     stray = pod(gated=False, job=ID, rank="0", lease="1.40", phase="Running")
     seen = view(stray, answers={"n1": answer(lost=True)}, jobs={KEY: job(stray, "running")})
-    assert [type(step) for step in steps(seen)] == [Delete]
+    assert steps(seen) == [Evict(stray, 30, "it has no lease")]
 
 
 def test_a_node_that_is_not_ready_has_no_heartbeat_and_does_not_register():

@@ -30,3 +30,17 @@ tolerations: {{ toJson . }}
 {{- end }}
 securityContext: {runAsNonRoot: true, runAsUser: 10001, runAsGroup: 10001, fsGroup: 10001, seccompProfile: {type: RuntimeDefault}}
 {{- end }}
+
+{{/*
+What the volumes of NATS are claimed with. Kubernetes refuses a change of a claim's template, so an upgrade keeps that of the StatefulSet that
+is there; deploy/README.md says how to enlarge the volumes.
+*/}}
+{{- define "headrace.natsClaim" -}}
+{{- $made := lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-nats" .Release.Name) }}
+{{- if $made }}
+{{- $spec := (index $made.spec.volumeClaimTemplates 0).spec }}
+{{- dict "storage" $spec.resources.requests.storage "storageClass" (default "" $spec.storageClassName) | toJson }}
+{{- else }}
+{{- dict "storage" .Values.nats.storage "storageClass" .Values.nats.storageClass | toJson }}
+{{- end }}
+{{- end }}
