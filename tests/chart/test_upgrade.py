@@ -64,7 +64,13 @@ def group(version: str) -> Document:
 def resource(kind: str) -> Document:
     lower = kind.lower()
     plural = lower[:-1] + "ies" if lower.endswith("y") else lower + "s"
-    return {"name": plural, "singularName": lower, "namespaced": True, "kind": kind, "verbs": ["get", "list", "create", "patch"]}
+    return {
+        "name": plural,
+        "singularName": lower,
+        "namespaced": True,
+        "kind": kind,
+        "verbs": ["get", "list", "create", "patch"],
+    }
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -120,7 +126,9 @@ def installed(made: Document) -> Document:
     return {**made, "metadata": {**made["metadata"], **OURS, "namespace": "gpus"}}
 
 
-def test_more_storage_and_another_class_leave_the_claims_of_nats_as_they_were_installed_and_the_notes_say_so(server: Server) -> None:
+def test_more_storage_and_another_class_leave_the_claims_of_nats_as_they_were_installed_and_the_notes_say_so(
+    server: Server,
+) -> None:
     made, notes = tried(server, {"storage": "100Gi", "storageClass": "slow"})
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "slow", "resources": {"requests": {"storage": "100Gi"}}}
     assert claimed(made) == spec
@@ -135,7 +143,9 @@ def test_a_volume_without_a_class_stays_without_one(server: Server) -> None:
     made, _ = tried(server, {"storage": "100Gi"})
     server.objects[STATEFUL_SET] = installed(made)
     again, notes = tried(server, {"storage": "100Gi", "storageClass": "fast"})
-    assert claimed(again) == claimed(made) == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "100Gi"}}}
+    assert (
+        claimed(again) == claimed(made) == {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "100Gi"}}}
+    )
     assert "stay as they were made: 100Gi. An upgrade" in notes
 
 

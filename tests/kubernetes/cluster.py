@@ -44,7 +44,10 @@ def merged(old: Any, patch: Any) -> Any:
 
 
 class Cluster:
-    """`now`: seconds since 1970, which the player of the model moves on. `budgets`: namespaces in which no eviction is allowed; `doubled`: whose pods have two budgets."""
+    """`now`: seconds since 1970, which the player of the model moves on.
+
+    `budgets`: namespaces in which no eviction is allowed; `doubled`: namespaces whose pods have two budgets.
+    """
 
     def __init__(self, now: int = 1_767_225_600) -> None:
         self.now = now
@@ -139,7 +142,9 @@ class Cluster:
     def evict(self, namespace: str, name: str, body: dict[str, Any]) -> None:
         pod = self.get("pods", namespace, name)
         if namespace in self.doubled:
-            raise Refusal(500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+            raise Refusal(
+                500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            )
         if pod["spec"].get("schedulingGates") or namespace not in self.budgets:
             self.delete(namespace, name, body.get("deleteOptions"))
             return

@@ -88,7 +88,7 @@ def test_a_job_that_lost_its_node_keeps_its_place_for_the_next_pod_of_its_contro
     assert (site.node, site.jobs(), site.pods()) == ("ready", [("running", 2)], [("job-1-2", "Running")])
 
 
-def test_a_job_whose_pod_nobody_makes_again_is_cancelled_a_minute_after_the_bridge_is_back(site: Site) -> None:
+def test_a_job_that_gets_no_new_pod_is_cancelled_a_minute_after_the_bridge_has_come_back(site: Site) -> None:
     site.cluster.create("pods", body("red", "p", "keen.one", 1))
     site.pass_time(30)
     site.pass_time(AWAY, is_away=True)

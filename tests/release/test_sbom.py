@@ -1,4 +1,4 @@
-"""The SBOM that `make release` has made: it names Headrace as pyproject.toml does, and each package that its wheel needs as the lock pins it."""
+"""The SBOM that `make release` has made, held against pyproject.toml, the lock, and what the plain wheel brought with it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ def test_every_package_that_headrace_needs_stands_in_it_with_the_version_that_is
     held = {canonical(one["name"]): one["version"] for one in sbom["components"]}
     assert held == {name: pinned[name] for name in needed(installed)}
     assert len(held) == len(sbom["components"])
-    assert {one["purl"].lower() for one in sbom["components"]} == {f"pkg:pypi/{name}@{version}" for name, version in held.items()}
+    assert {one["purl"].lower() for one in sbom["components"]} == {
+        f"pkg:pypi/{name}@{version}" for name, version in held.items()
+    }
 
 
 def test_it_has_nothing_of_the_moment_or_the_machine(sbom):

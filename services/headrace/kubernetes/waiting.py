@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 PATIENCE = MINUTE
 """How long a job may be without its pods before it is cancelled: a controller makes new ones, and another bridge may see them first.
 
-It is counted from when this process has first seen it so. By the ledger's times a job that lost its node while no bridge ran would be cancelled
-before its controller could make another pod.
+It is counted from when this process has first seen it so. By the ledger's times a job that lost its node while no bridge ran would be
+cancelled before its controller could make another pod.
 """
 
 COMMAND = ("sh", "-c", "echo 'this job is a pod of Kubernetes and runs only on nodes of the bridge' >&2; exit 126")
