@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from headrace.contracts.values.durations import DurationError, parse_time
@@ -126,9 +127,15 @@ class KubernetesNode(NamedTuple):
 
 def quantity(text: object) -> Fraction:
     """A Kubernetes quantity such as `500m` or `16Gi`. Raises ValueError if malformed or negative."""
-    match = _QUANTITY.fullmatch(str(text))
+    return _quantity(str(text))
+
+
+@lru_cache(maxsize=4_096)
+def _quantity(text: str) -> Fraction:
+    # The pods of a cluster request few different amounts, and each is read in every round.
+    match = _QUANTITY.fullmatch(text)
     if match is None:
-        raise ValueError(f"invalid quantity {str(text)[:40]!r}")
+        raise ValueError(f"invalid quantity {text[:40]!r}")
     number = Fraction(match[1].rstrip(".") if match[1] != "." else "0")
     return number * 10 ** int(match[2]) if match[2] else number * _SUFFIX[match[3] or ""]
 
@@ -213,22 +220,28 @@ def cannot_be_kept(spec: Json, resource: str) -> str:
 
 def needs_of(spec: Json, resource: str) -> Needs:
     """What the scheduler counts for a pod. Raises ValueError if it cannot be read, or is not exact in MiB and millicores."""
-    found = [Fraction(0)] * 3
-    for place, key in enumerate((resource, "cpu", "memory")):
-        sidecars, most = Fraction(0), Fraction(0)
-        for container in spec.get("initContainers") or ():
-            amount = quantity(_requests(container).get(key, 0))
-            if container.get("restartPolicy") == "Always":
-                sidecars += amount
-                most = max(most, sidecars)
-            else:
-                most = max(most, sidecars + amount)
-        total = sum((quantity(_requests(container).get(key, 0)) for container in spec.get("containers") or ()), sidecars)
-        found[place] = max(total, most) + quantity((spec.get("overhead") or {}).get(key, 0))
-    gpus, cpu, memory = found[0], found[1] * 1000, found[2] * Fraction(1, MIB)
+    first = [(_requests(one), one.get("restartPolicy") == "Always") for one in spec.get("initContainers") or ()]
+    main = [_requests(one) for one in spec.get("containers") or ()]
+    overhead = spec.get("overhead") or {}
+    gpus, cpu, memory = (_counted(key, first, main, overhead) for key in (resource, "cpu", "memory"))
+    cpu, memory = cpu * 1000, memory * Fraction(1, MIB)
     if gpus.denominator != 1:
         raise ValueError(f"{resource}: request whole GPUs")
     return Needs(int(gpus), -(-cpu.numerator // cpu.denominator), -(-memory.numerator // memory.denominator))
+
+
+def _counted(key: str, first: list[tuple[Json, bool]], main: list[Json], overhead: Json) -> Fraction | int:
+    """The amount of one resource: that of sidecars and containers, or of an init container beside the sidecars before it."""
+    sidecars: Fraction | int = 0
+    most: Fraction | int = 0
+    for requests, is_sidecar in first:
+        amount = quantity(requests[key]) if key in requests else 0
+        sidecars += amount if is_sidecar else 0
+        most = max(most, sidecars if is_sidecar else sidecars + amount)
+    total = sidecars
+    for requests in main:
+        total += quantity(requests[key]) if key in requests else 0
+    return max(total, most) + (quantity(overhead[key]) if key in overhead else 0)
 
 
 def target_of(spec: Json) -> str:
