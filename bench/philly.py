@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import gzip
 import os
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 FILE = "philly_jobs_6w.csv.gz"
 GPUS_PER_NODE = 8
+DAY = 86_400
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,19 @@ def traces() -> Path:
     return Path(os.environ.get("HEADRACE_TRACES", Path(__file__).parents[2] / "shared" / "data"))
 
 
-def read(limit: int | None = None) -> list[Job]:
-    """The jobs in order of submission; `FileNotFoundError` where the trace is not there."""
+def read(limit: int | None = None, days: tuple[int, int] | None = None) -> list[Job]:
+    """The jobs in order of submission; `FileNotFoundError` where the trace is not there.
+
+    `limit`: the number of jobs to read, from the first on. `days`: only jobs submitted from the one day on and before the other, counted
+    from 0.
+    """
     with gzip.open(traces() / FILE, "rt", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))[:limit]
+        rows = list(csv.DictReader(file))
+    first, end = days or (0, sys.maxsize)
+    there = [row for row in rows if first <= int(row["submit_s"]) // DAY < end][:limit]
     return [
-        Job(order, int(row["submit_s"]), int(row["duration_s"]), int(row["gpus"]), row["vc"]) for order, row in enumerate(rows)
+        Job(order, int(row["submit_s"]) - first * DAY, int(row["duration_s"]), int(row["gpus"]), row["vc"])
+        for order, row in enumerate(there)
     ]
 
 

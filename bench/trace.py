@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import philly, trace_baselines
+from bench import philly, trace_baselines, trace_split
 from bench.options import options
-from bench.philly import Job
+from bench.philly import DAY, Job
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Documents, Policy, PolicyProfile, Pool, PreemptionTerms, Profile
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
@@ -27,7 +27,6 @@ from headrace.contracts.values.durations import HOUR, MINUTE, SECOND, parse_dura
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
 from headrace.simulate.world import World
 
-DAY = 86_400
 DAYS_AFTER = 60
 """How long after the last submit the run goes on, besides the longest job."""
 
@@ -43,6 +42,8 @@ Where nothing is saved 4 hours do harm, since a job that is stopped then has los
 `min_runtime` longer than any job.
 """
 BACKFILL_FOR = 24 * HOUR
+APART = ("borrowing", next(iter(TERMS)))
+"""The rows whose waits are shown by cluster and size as well."""
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Outcome:
     started: dict[int, int] = field(default_factory=dict)
     ended: dict[int, int] = field(default_factory=dict)
     busy: list[tuple[int, int, int]] = field(default_factory=list)
-    """(from, to, GPUs) of every attempt."""
+    """(from, to, number of the job) of every attempt."""
     preemptions: int = 0
     lost: int = 0
     """GPU-seconds of work that had to be done again."""
@@ -145,7 +146,7 @@ def outcome(world: World, jobs: list[Job], *, saves: bool) -> Outcome:
                 case f.LeaseEndedV1(rank=0):
                     began = attempts[fact.job][0]
                     attempts[fact.job] = (began, at)
-                    found.busy.append((began, at, jobs[numbers[fact.job]].gpus))
+                    found.busy.append((began, at, numbers[fact.job]))
                 case f.JobRequeuedV1(cause="preempted"):
                     began, ended = attempts[fact.job]
                     found.preemptions += 1
@@ -158,7 +159,7 @@ def outcome(world: World, jobs: list[Job], *, saves: bool) -> Outcome:
 def simple(jobs: list[Job], nodes: int, choose: Callable[[trace_baselines.Line, trace_baselines.Nodes], Job | None]) -> Outcome:
     """A simple scheduler, in the same terms."""
     done = trace_baselines.play(jobs, nodes, philly.shares(jobs, nodes), choose)
-    busy = [(began, ended, jobs[number].gpus) for number, (began, ended) in done.items()]
+    busy = [(began, ended, number) for number, (began, ended) in done.items()]
     return Outcome(
         {number: began for number, (began, _) in done.items()}, {number: ended for number, (_, ended) in done.items()}, busy
     )
@@ -172,7 +173,7 @@ def figures(jobs: list[Job], nodes: int, found: Outcome, seconds: float) -> dict
     waits = sorted(found.started[job.order] - job.submitted for job in jobs)
     large = sorted(found.started[job.order] - job.submitted for job in jobs if job.gpus >= philly.GPUS_PER_NODE)
     first, last = jobs[0].submitted, jobs[-1].submitted
-    used = sum(max(0, min(ended, last) - max(began, first)) * gpus for began, ended, gpus in found.busy)
+    used = sum(max(0, min(ended, last) - max(began, first)) * jobs[number].gpus for began, ended, number in found.busy)
     return {
         "wait_mean_s": sum(waits) / len(waits),
         **{f"wait_p{percent}_s": waits[len(waits) * percent // 100] for percent in (50, 95, 99)},
@@ -243,13 +244,19 @@ def measure(jobs: list[Job], nodes: int, *, progress: bool, asked: argparse.Name
         runs[name] = lambda terms=terms: engine(jobs, nodes, progress=progress, limits=asked.limits, pool=pool, **terms)
     print(f"{nodes} nodes x {philly.GPUS_PER_NODE} GPUs, {len(jobs):,} jobs\n{HEAD}", flush=True)
     rows: dict[str, Any] = {}
+    apart: dict[str, Outcome] = {}
+    shares = philly.shares(jobs, nodes)
     for name, run in runs.items():
         began = time.perf_counter()
         found = run()
-        rows[name] = figures(jobs, nodes, found, time.perf_counter() - began)
+        rows[name] = figures(jobs, nodes, found, time.perf_counter() - began) | trace_split.figures(jobs, shares, found)
+        if name in APART:
+            apart[name] = found
         print(show(name, rows[name]), flush=True)
     for name, row in QUOTED.get(nodes, {}).items():
         print(show(name, dict(zip(_COLUMNS, row, strict=True))), flush=True)
+    if apart:
+        print("", *trace_split.lines(jobs, shares, apart), sep="\n", flush=True)
     return rows
 
 
@@ -258,6 +265,13 @@ def main() -> int:
     parser = options("bench.trace", __doc__, "10 minutes")
     parser.add_argument("--nodes", type=int, nargs="*", default=[80, 96], help="sizes of the cluster, in nodes of 8 GPUs")
     parser.add_argument("--jobs", type=int, help="only so many of the first jobs")
+    parser.add_argument(
+        "--days",
+        type=int,
+        nargs=2,
+        metavar=("FROM", "TO"),
+        help="only jobs submitted on these days, TO left out (default: all)",
+    )
     parser.add_argument("--only-engine", action="store_true", help="leave out the simple schedulers")
     parser.add_argument("--rows", type=int, help="only so many of the engine's rows")
     parser.add_argument(
@@ -268,7 +282,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     arguments = parser.parse_args()
     try:
-        jobs = philly.read(arguments.jobs)
+        jobs = philly.read(arguments.jobs, arguments.days)
     except FileNotFoundError as error:
         print(
             f"{error.filename} is missing; say where the traces are: HEADRACE_TRACES=FOLDER make bench-trace", file=sys.stderr
