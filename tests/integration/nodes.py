@@ -163,6 +163,8 @@ class Executor:
         self._log = directory / "executor.log"
         self._server = server
         self.process: subprocess.Popen[bytes] | None = None
+        self.path = ""
+        """A directory before those of the PATH."""
 
     def start(self, *arguments: str) -> None:
         words = ["--name", NODE, "--data", str(self.data), "--labels", "site=hq", "--devices", "sim:2xH100-80GB"]
@@ -173,9 +175,10 @@ class Executor:
             "HEADRACE_NATS_USER": "node-gpu01",
             "HEADRACE_NATS_PASSWORD": "secret-gpu01",
         }
+        path = {"PATH": f"{self.path}:{os.environ['PATH']}"} if self.path else {}
         with self._log.open("ab") as log:
             command = [sys.executable, "-m", "headrace.node_executor", "run", *words, *pace, *arguments]
-            self.process = subprocess.Popen(command, env=os.environ | login, stderr=log)
+            self.process = subprocess.Popen(command, env=os.environ | login | path, stderr=log)
 
     async def end(self, number: signal.Signals) -> int:
         assert self.process is not None

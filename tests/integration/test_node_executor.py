@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from headrace.contracts.facts import (
     CheckpointRegisteredV1,
     LeaseEndedV1,
@@ -283,6 +285,47 @@ async def test_an_executor_that_is_told_so_ends_its_jobs_when_it_stops_says_so_a
     assert isinstance(feed.facts[-1], NodeStoppedV1)
     node.start()
     await until(lambda: feed.count(NodeRegisteredV1) == 3)
+
+
+async def test_an_executor_that_is_stopped_with_its_machine_ends_its_jobs_and_says_so(feed, node) -> None:
+    """R32: left to themselves they would end with the machine, and nobody would know before it is back."""
+    await node.end(signal.SIGTERM)
+    says = node.data.parent / "bin" / "systemctl"
+    says.parent.mkdir()
+    says.write_text("#!/bin/sh\necho stopping\n")
+    says.chmod(0o755)
+    node.path = str(says.parent)
+    node.start()
+    await until(lambda: feed.count(NodeRegisteredV1) == 2)
+    job = await feed.start(0, "sh", "-c", "trap 'exit 0' TERM; echo running; while :; do sleep 0.01; done")
+    await until_printed(feed, job, "running\n")
+    assert await node.end(signal.SIGTERM) == 0
+    ended = await feed.ended(job)
+    assert (ended.outcome, ended.exit_code, ended.message) == ("lost", 0, "the machine was being shut down")
+    await until(lambda: feed.count(NodeStoppedV1))
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+@pytest.mark.parametrize(("on_term", "code"), [("exit 0", 0), ("trap - TERM; kill -TERM $$", 143)])
+async def test_what_sigterm_ended_without_an_executor_is_lost_where_the_machine_was_restarted_since(
+    feed, node, restarted: bool, on_term: str, code: int
+) -> None:
+    """R32: what init does when a machine stops: SIGTERM to every process, the keeper too. While the machine runs on, it is the job's end."""
+    job = await feed.start(0, "sh", "-c", f"trap '{on_term}' TERM; echo running; while :; do sleep 0.01; done")
+    await until_printed(feed, job, "running\n")
+    await node.end(signal.SIGKILL)
+    record, journal = node.data / "kept" / f"{job}.1.0", node.data / "journal"
+    for pid in map(int, record.read_text().split()[1:3]):
+        os.kill(pid, signal.SIGTERM)
+    await until(lambda: f"\nended {code} " in record.read_text() and record.read_text().endswith("\nterminated\n"))
+    if restarted:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        assert boot in journal.read_text()
+        journal.write_text(journal.read_text().replace(boot, "00000000-0000-4000-8000-000000000000"))
+    node.start()
+    ended = await feed.ended(job)
+    lost = ("lost", None, "the machine was restarted")
+    assert (ended.outcome, ended.exit_code, ended.message) == (lost if restarted else ("exited", code, ""))
 
 
 async def test_an_executor_that_has_to_go_at_once_takes_everything_with_it(feed, node) -> None:

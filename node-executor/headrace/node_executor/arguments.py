@@ -217,9 +217,10 @@ def _add_jobs(parser: argparse.ArgumentParser) -> None:
         "--on-stop",
         choices=(LEAVE, END),
         default=LEAVE,
-        help="what becomes of jobs when the executor stops: leave them running for the next one, as for an upgrade (default), or end them",
+        help="what becomes of jobs when the executor stops: leave them running for the next one, as for an upgrade (default), or end them; "
+        "when the machine is being shut down (systemd), they are ended",
     )
-    _add(run, "--stop-grace", _seconds, 10.0, "SPAN", "what jobs get with --on-stop end (default: 10s)")
+    _add(run, "--stop-grace", _seconds, 10.0, "SPAN", "what jobs get when they are ended so (default: 10s)")
 
 
 def _add_its_end(parser: argparse.ArgumentParser) -> None:

@@ -15,13 +15,14 @@ from headrace.node_executor.reporting.journal import Journal
 from headrace.node_executor.reporting.tracing import Tracing
 from headrace.node_executor.runtimes import Runtime
 from headrace.node_executor.runtimes.container import ContainerRuntime
+from headrace.node_executor.system import machine
 
 
 class ExecutorDependencies(NamedTuple):
     """Dependencies of the executor. `output_limit`: bytes of output kept for each replica; `contains`: it can run containers.
 
     `containers`: runs containers, and ends those of a former executor; None if none ever ran. `others`: functions that perform the
-    actions that concern no lease.
+    actions that concern no lease. `is_shutting_down`: tells, in a thread, whether the machine is.
     """
 
     workspace: Workspace
@@ -35,3 +36,4 @@ class ExecutorDependencies(NamedTuple):
     contains: bool = False
     containers: ContainerRuntime | None = None
     others: Mapping[type[Action], Callable[[], None]] = MappingProxyType({})
+    is_shutting_down: Callable[[], bool] = machine.is_shutting_down

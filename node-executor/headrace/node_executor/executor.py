@@ -32,6 +32,7 @@ from headrace.node_executor.files.retention import RetentionPolicy, prune
 from headrace.node_executor.launch.environment import callback_environment
 from headrace.node_executor.launch.preempt_notice import PreemptNotice, write_notice
 from headrace.node_executor.launch.preparation import Prepared
+from headrace.node_executor.leases.interruption import InterruptionCheck
 from headrace.node_executor.leases.resume_check import ResumeCheck
 from headrace.node_executor.leases.running_lease import RunningLease
 from headrace.node_executor.leases.suspension import CannotResume, CannotSuspend, Suspension
@@ -71,6 +72,7 @@ class Executor:
         inspector = FileInspector()
         self._checkpoint_monitor = CheckpointMonitor(self.handle, now, inspector)
         self._resume_check = ResumeCheck(inspector)
+        self._interruption = InterruptionCheck(dependencies.is_shutting_down)
         self.finished = asyncio.Event()
 
     @property
@@ -89,15 +91,16 @@ class Executor:
         if self._node.finished:
             self.finished.set()
 
-    def halt(self, grace: float) -> None:
+    def halt(self, grace: float, reason: str = v.EXECUTOR_STOPPED) -> None:
         """End everything that runs, within `grace` seconds; `finished` is set once nothing is left."""
         at = self._now()
-        self.handle(v.Halted(at=at, deadline=at + int(grace * SECOND)))
+        self.handle(v.Halted(at=at, deadline=at + int(grace * SECOND), reason=reason))
 
     def adopt(self, left: Open) -> None:
         """Take over a lease of a former executor: its job runs on, has ended meanwhile, or was never started."""
         order = left.order
         held = self._hold(order, self._with.preparation.recall(order))
+        held.outlasted = self._with.journal.is_of_another_boot(left)
         self._node.adopt(
             order, started=left.started, suspended=left.suspended, ladder=left.ladder, notified_at=left.notified_at
         )
@@ -354,7 +357,9 @@ class Executor:
 
     def _exited(self, held: RunningLease, end: End) -> None:
         held.running = None
+        self._interruption.check_then(held, self._node.leases.get(held.order.lease), end, lambda: self._report_exit(held, end))
 
+    def _report_exit(self, held: RunningLease, end: End) -> None:
         def report() -> None:
             finished = os.path.lexists(held.prepared.paths.finished)
             message = (
@@ -374,9 +379,7 @@ class Executor:
 
     def _callback_over(self, held: RunningLease, result: str) -> None:
         lease = self._node.leases.get(held.order.lease)
-        if (
-            result.startswith("failed") and lease is not None and lease.phase is Phase.CALLBACK
-        ):  # killed by another program than the executor
+        if result.startswith("failed") and lease is not None and lease.phase is Phase.CALLBACK:  # killed by another program
             held.output.note(f"the abort callback {result}")
         self._checkpoint_monitor.poll_then(held, lambda: self.handle(v.CallbackEnded(self._now(), held.order.lease, result)))
 

@@ -59,8 +59,10 @@ from headrace.node_executor.system.account_numbers import AccountNumbers
 from headrace.node_executor.system.accounts import OWN, Accounts, chosen
 from headrace.node_executor.system.cgroups import CONTROLLERS, Groups, group_name
 from headrace.node_executor.system.clock import clock
+from headrace.node_executor.system.daemon_thread import in_daemon_thread
 from headrace.node_executor.system.instance_lock import DirectoryInUse, InstanceLock
 from headrace.node_executor.system.log_setup import configure_logs
+from headrace.node_executor.system.machine import boot_id
 
 STOPPED, FAILED = 0, 1
 LAST_FACTS = 5.0
@@ -202,9 +204,12 @@ async def _serve(
         for task in work:
             if task.done():
                 task.result()  # a task ends by an error only
-        _log.info("stopping", running=executor.running, jobs="end" if stop.ends_jobs else "go on")
+        machine_stops = await in_daemon_thread(dependencies.is_shutting_down)
+        stop.ends_jobs |= machine_stops  # otherwise they end without the ledger's knowledge, soon after the executor
+        reason = v.MACHINE_STOPPED if machine_stops else v.EXECUTOR_STOPPED
+        _log.info("stopping", running=executor.running, jobs="end" if stop.ends_jobs else "go on", machine_stops=machine_stops)
         if stop.ends_jobs:
-            await _end_jobs(executor, settings.stop_grace, stop.at_once)
+            await _end_jobs(executor, settings.stop_grace, stop.at_once, reason)
         await _send_last_facts(ledger)
     finally:
         for task in (stopping, *work):
@@ -223,13 +228,13 @@ async def _wait(event: asyncio.Event) -> None:
     await event.wait()
 
 
-async def _end_jobs(executor: Executor, grace: float, at_once: asyncio.Event) -> None:
-    """End all jobs within a bounded time."""
-    executor.halt(0.0 if at_once.is_set() else grace)
+async def _end_jobs(executor: Executor, grace: float, at_once: asyncio.Event, reason: str) -> None:
+    """End all jobs within a bounded time, for this reason."""
+    executor.halt(0.0 if at_once.is_set() else grace, reason)
     ended, hurried = asyncio.ensure_future(_wait(executor.finished)), asyncio.ensure_future(_wait(at_once))
     await asyncio.wait([ended, hurried], timeout=grace + OVERTIME, return_when=asyncio.FIRST_COMPLETED)
     if not ended.done() and hurried.done():
-        executor.halt(0.0)
+        executor.halt(0.0, reason)
         await asyncio.wait([ended], timeout=OVERTIME)
     if not ended.done():
         _log.error("not_all_ended", running=executor.running)
@@ -296,7 +301,7 @@ def _dependencies(settings: Settings, lock: int, monitors: DeviceMonitors) -> Ex
     if not program:
         help_ = "install the wheel for this platform, or a C compiler: jobs start faster then, and take less memory"
         _log.warning("keepers_in_python", reason="the C program could not be built", help=help_)
-    journal = Journal(f"{settings.data}/journal")
+    journal = Journal(f"{settings.data}/journal", boot=boot_id())
     if gone := journal_gone(journal, workspace, f"{settings.data}/journal"):
         _log.error("journal_gone", reason=gone)
     runtime = ProcessRuntime(Spawner(program, lock), workspace.kept)

@@ -123,14 +123,15 @@ class BusyFences(Enforcement):
 class Stage:
     """An executor with everything around it. `at` is its clock, in seconds."""
 
-    def __init__(self, directory: Path, left: tuple[str, ...] = ()) -> None:
+    def __init__(self, directory: Path, left: tuple[str, ...] = (), boot: str = "one") -> None:
         self.directory = directory
         self.at = 1_000.0
         self.facts: list[AnyFact] = []
         self.runtime = FakeRuntime(self.now)
         self.devices = simulated("2xH100-80GB")
         self.enforcement = BusyFences(self.devices, f"{directory}/leases")
-        self.journal = Journal(str(directory / "journal"))
+        self.journal = Journal(str(directory / "journal"), boot=boot)
+        self.stopping = False
         workspace = Workspace(str(directory))
         self.enclosing = EnforcementWorker(self.enforcement)
         equipment = ExecutorDependencies(
@@ -144,6 +145,7 @@ class Stage:
             journal=self.journal,
             tracing=Silent(),
             output_limit=1_000,
+            is_shutting_down=lambda: self.stopping,
         )
         registration = NodeRegisteredV1(node="gpu01", devices=self.devices.inventory(), cpu=8000, memory=65536, at=0)
         self.executor = Executor(Node(registration), equipment, self.record_fact, self.now)
@@ -537,10 +539,10 @@ async def test_the_end_of_the_process_does_not_wait_for_pruning(stage, monkeypat
     assert waited_for == [False]
 
 
-def again(stage: Stage, *left: str) -> Stage:
+def again(stage: Stage, *left: str, boot: str = "one") -> Stage:
     """The next executor on the same directory; what is named in `left` was started by the one before."""
     stage.journal.close()
-    return Stage(stage.directory, left)
+    return Stage(stage.directory, left, boot)
 
 
 async def test_the_next_executor_goes_on_with_what_the_last_one_started(stage, make_order) -> None:
@@ -550,6 +552,35 @@ async def test_the_next_executor_goes_on_with_what_the_last_one_started(stage, m
     later.runtime.started[0].exit(3, at=999)
     assert [(fact.exit_code, fact.exited_at, fact.at) for fact in later.stated(LeaseEndedV1)] == [(3, 999, later.now())]
     later.journal.close()
+
+
+@pytest.mark.parametrize(
+    ("boot", "code", "expected"),
+    [
+        ("one", 143, ("exited", 143, "")),
+        ("two", 143, ("lost", None, "the machine was restarted")),
+        ("two", 3, ("exited", 3, "")),
+        ("two", None, ("lost", None, "the machine was restarted")),
+    ],
+)
+async def test_what_ended_with_the_machine_is_lost_and_what_ended_by_itself_is_not(
+    stage, make_order, boot: str, code: int | None, expected: tuple[str, int | None, str]
+) -> None:
+    await stage.start(make_order())
+    later = again(stage, NAME, boot=boot)
+    later.runtime.started[0].exit(code, at=999)
+    await later.until(lambda: bool(later.stated(LeaseEndedV1)))
+    assert [(fact.outcome, fact.exit_code, fact.message) for fact in later.stated(LeaseEndedV1)] == [expected]
+    later.journal.close()
+
+
+async def test_a_job_that_sigterm_ends_while_the_machine_is_being_shut_down_is_lost(stage, make_order) -> None:
+    job = await stage.start(make_order())
+    stage.stopping = True
+    job.exit(143)
+    await stage.until(lambda: bool(stage.stated(LeaseEndedV1)))
+    [ended] = stage.stated(LeaseEndedV1)
+    assert (ended.outcome, ended.exit_code, ended.message) == ("lost", None, "the machine was being shut down")
 
 
 async def test_a_start_that_was_not_stated_is_stated_by_the_next_executor(stage, make_order) -> None:

@@ -63,7 +63,6 @@ REVOKED = Ladder(cause="revoked", callback_grace=0, term_grace=5 * SECOND)
 VERIFY_AGAIN_FIRST, VERIFY_AGAIN_MOST = 10 * MILLISECOND, 500 * MILLISECOND
 """First and longest delay before devices that were in use are looked at again. In between, the delay is as long as it has taken so far."""
 
-EXECUTOR_STOPPED = "executor stopped"
 KEEPER_KILLED = "the process that kept the job was killed, so it is unknown how the job ended"
 KILLED = 128 + 9
 
@@ -92,11 +91,11 @@ def stop(lease: Lease, ladder: Ladder, at: int, out: Actions) -> None:
         _notify(lease, ladder, at, out)
 
 
-def halt(lease: Lease, at: int, limit: int, out: Actions) -> None:
+def halt(lease: Lease, at: int, limit: int, reason: str, out: Actions) -> None:
     """The executor stops: SIGTERM now, SIGKILL at `limit`. A ladder that is under way is cut short at `limit`."""
     if lease.phase is Phase.VERIFY:
         return
-    lease.limit = limit
+    lease.limit, lease.halted = limit, reason
     if lease.phase is Phase.STARTING:
         out.append(Unspawn(lease.id))
     elif lease.phase is Phase.SUSPENDED:
@@ -133,12 +132,12 @@ def _started(lease: Lease, event: Started, out: Actions) -> None:
     if lease.ladder is not None:
         _notify(lease, lease.ladder, event.at, out)
     elif lease.limit is not None:
-        halt(lease, event.at, lease.limit, out)
+        halt(lease, event.at, lease.limit, lease.halted, out)
 
 
 def _start_failed(lease: Lease, event: StartFailed, out: Actions) -> None:
     if event.outcome == "never_started" and lease.ladder is None:
-        _end(lease, "lost", None, EXECUTOR_STOPPED, event.at, event.at, out)
+        _end(lease, "lost", None, lease.halted, event.at, event.at, out)
     else:
         _end(lease, event.outcome, event.exit_code, event.message, event.at, event.at, out)
 
@@ -308,7 +307,7 @@ def _over(lease: Lease, at: int, out: Actions) -> None:
     elif lease.fault and exited.exit_code and lease.ladder is None:
         _end(lease, "lost", exited.exit_code, lease.fault, exited.at, at, out)
     elif lease.limit is not None and lease.ladder is None:
-        _end(lease, "lost", exited.exit_code, EXECUTOR_STOPPED, exited.at, at, out)
+        _end(lease, "lost", exited.exit_code, lease.halted, exited.at, at, out)
     elif lease.killed and exited.exit_code == KILLED:
         _end(
             lease,

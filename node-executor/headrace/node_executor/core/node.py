@@ -135,7 +135,7 @@ class Node:
         if self.limit is None or event.deadline < self.limit:
             self.limit = event.deadline
             for lease in list(self.leases.values()):
-                life.halt(lease, event.at, event.deadline, out)
+                life.halt(lease, event.at, event.deadline, event.reason, out)
 
     def device_changed(self, event: DeviceChanged, out: Actions) -> None:
         """A device is drained or usable again. Nothing is started on a drained device, and failures there are not the job's fault."""

@@ -29,7 +29,9 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Lease:
-    """One lease. `since`: when the phase began. `deadline`: when its timer fires (0: none). `limit`: when the executor stops.
+    """One lease. `since`: when the phase began. `deadline`: when its timer fires (0: none).
+
+    `limit`: when the executor stops, `halted`: why it does.
 
     `hooked`: the job polls its preempt file. `walked`: it has been told to stop. `parked`: it is suspended, or was when its end began;
     its devices are not its own. `blame`: the limit that it exceeded; `fault`: the device of it that failed.
@@ -41,6 +43,7 @@ class Lease:
     since: int = 0
     deadline: int = 0
     limit: int | None = None
+    halted: str = ""
     hooked: bool = False
     killed: bool = False
     walked: bool = False

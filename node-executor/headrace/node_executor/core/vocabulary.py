@@ -11,6 +11,10 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.messages.orders import NodeAnswer, Orders, StartOrder
 
 
+EXECUTOR_STOPPED = "executor stopped"
+MACHINE_STOPPED = "the machine was being shut down"
+
+
 class Event(msgspec.Struct, frozen=True, gc=False):
     """An event, with its moment."""
 
@@ -34,9 +38,10 @@ class Returned(Event, frozen=True):
 
 
 class Halted(Event, frozen=True):
-    """The executor is to stop; what still runs at `deadline` is killed."""
+    """The executor is to stop, for this reason; what still runs at `deadline` is killed."""
 
     deadline: int
+    reason: str = EXECUTOR_STOPPED
 
 
 class DeviceChanged(Event, frozen=True):

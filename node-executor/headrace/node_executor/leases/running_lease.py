@@ -22,12 +22,12 @@ class RunningLease:
 
     `complained`: the last complaint about its checkpoints; `abandoned`: its group could not be removed once; `lost`: why it is unknown
     how it would have ended; `moving`: it is being suspended or resumed; `entering`: it is being enclosed; `unwanted`: it is not to be
-    started.
+    started; `outlasted`: the machine was restarted since it began.
     """
 
     __slots__ = (
         *("abandoned", "callback", "complained", "entered", "entering", "lost", "moving", "name"),
-        *("order", "output", "prepared", "running", "timer", "unwanted", "watch"),
+        *("order", "outlasted", "output", "prepared", "running", "timer", "unwanted", "watch"),
     )
 
     def __init__(self, order: StartOrder, prepared: Prepared, output: Output) -> None:
@@ -39,6 +39,7 @@ class RunningLease:
         self.entered = Entered("none", {})
         self.entering = False
         self.unwanted = False
+        self.outlasted = False
         self.running: Running | None = None
         self.callback: Running | None = None
         self.timer: asyncio.TimerHandle | None = None

@@ -29,7 +29,10 @@ REWRITE_AT = 4 * 1024 * 1024
 
 
 class Open(msgspec.Struct, tag="open", tag_field="step"):
-    """A lease on this node: about to be started, or as far as its facts say. `ladder`: it was told to stop with it, at `notified_at`."""
+    """A lease on this node: about to be started, or as far as its facts say. `ladder`: it was told to stop with it, at `notified_at`.
+
+    `boot`: the start of the machine in which it began; "" if unknown.
+    """
 
     order: StartOrder
     started: bool = False
@@ -37,6 +40,7 @@ class Open(msgspec.Struct, tag="open", tag_field="step"):
     ended: bool = False
     ladder: Ladder | None = None
     notified_at: int = msgspec.field(default=0, name="told_at")
+    boot: str = ""
 
 
 class StopOrdered(msgspec.Struct, frozen=True, tag="told", tag_field="step"):
@@ -90,12 +94,13 @@ class Journal:
 
     `last`: the node's last record.
 
-    `found`: the file existed.
+    `found`: the file existed. `boot`: this start of the machine (`system.machine`).
     """
 
-    def __init__(self, path: str, rewrite_at: int = REWRITE_AT) -> None:
+    def __init__(self, path: str, rewrite_at: int = REWRITE_AT, boot: str = "") -> None:
         self._path = path
         self._rewrite_at = rewrite_at
+        self._boot = boot
         self.open: dict[str, Open] = {}
         self.unsent: deque[AnyFact] = deque()
         self.sending: Sending | None = None
@@ -110,9 +115,13 @@ class Journal:
 
     def began(self, order: StartOrder) -> None:
         """Note a lease before the job is started. Raises `OSError`; then the job must not be started."""
-        step = Open(order)
+        step = Open(order, boot=self._boot)
         self._append(step)
         self._fold(step)
+
+    def is_of_another_boot(self, left: Open) -> bool:
+        """Return whether the machine was surely restarted since the lease began."""
+        return bool(left.boot and self._boot) and left.boot != self._boot
 
     def note_stop_order(self, lease: str, ladder: Ladder, at: int) -> None:
         """Note a ladder before a job is told to stop. Never raises."""

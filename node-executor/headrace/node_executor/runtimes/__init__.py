@@ -84,12 +84,13 @@ class Launch(NamedTuple):
 class End(NamedTuple):
     """How it ended. `code` as a shell reports it; None if unknown. `at`: microseconds since 1970, by this machine.
 
-    `message`: why, as far as the runtime knows.
+    `message`: why, as far as the runtime knows. `terminated`: it was sent SIGTERM before, by the executor or by anyone else.
     """
 
     code: int | None
     at: int
     message: str = ""
+    terminated: bool = False
 
 
 class Running(Protocol):

@@ -476,7 +476,7 @@ static int keep(struct job *job, pid_t pid, int signals, int output, int state) 
     if (output >= 0) for (int left = 64; left && pass_on(output, &log, job) > 0; left--) continue;
     char text[64];
     int code = end.si_code == CLD_EXITED ? end.si_status : 128 + end.si_status;
-    int size = snprintf(text, sizeof text, "ended %d %lld\n", code, ended);
+    int size = snprintf(text, sizeof text, "ended %d %lld\n%s", code, ended, told ? "terminated\n" : "");
     if (write(state, text, (size_t)size) != size) return 1;
     if (getppid() != spawner) fdatasync(state); /* the executor is not waiting for it now */
     return 0;

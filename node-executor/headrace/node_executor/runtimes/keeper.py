@@ -14,7 +14,8 @@ process.
 - The program is looked for in the job's PATH by the job's own process, as its account: any directory there may be the job's.
 - A report, on REPORTS (one message each): `ID started PID MICROSECONDS` with a pidfd of the keeper, or `ID failed STAGE ERRNO PLACE`;
   PLACE: the number of the last folder of the PATH that has a file of the command's name which is not executable; -1: none has.
-- The state file, locked as long as the keeper lives: `started KEEPER PID MICROSECONDS`, then `ended CODE MICROSECONDS`.
+- The state file, locked as long as the keeper lives: `started KEEPER PID MICROSECONDS`, then `ended CODE MICROSECONDS`, and `terminated` if
+  the keeper got TERM before, from whomever.
 - Signals that a keeper takes, each for every process of the job: TERM (which continues them as well), TSTP, CONT, and USR1 to kill.
   After TERM the job ends with the last of its processes; otherwise with its first one, and what that leaves behind is killed.
 - LOCK is released once the state file says what was started: the next process that takes that lock finds every job.
@@ -233,7 +234,8 @@ class Keeper:
         left = 64
         while left and _pass_on(output, log):
             left -= 1
-        os.write(self._state, f"ended {self._code} {ended}\n".encode())
+        terminated = "terminated\n" if self._terminating else ""
+        os.write(self._state, f"ended {self._code} {ended}\n{terminated}".encode())
         if os.getppid() != self._spawner:  # the executor is not waiting for it now
             os.fdatasync(self._state)
 

@@ -143,10 +143,16 @@ def read_state(path: str) -> KeeperRecord | None:
         _, keeper, pid, started = lines[0]
         pidfd = _open_if_locked(descriptor, int(keeper))
         lines = [line.split() for line in os.pread(descriptor, 1024, 0).decode().splitlines()]  # it may have ended meanwhile
-        end = End(int(lines[1][1]), int(lines[1][2])) if len(lines) > 1 and len(lines[1]) == 3 else None
-        return KeeperRecord(int(pid), int(started), pidfd, end)
+        return KeeperRecord(int(pid), int(started), pidfd, _end_in(lines[1:]))
     finally:
         os.close(descriptor)
+
+
+def _end_in(lines: list[list[str]]) -> End | None:
+    if not lines or len(lines[0]) != 3:
+        return None
+    _, code, at = lines[0]
+    return End(int(code), int(at), terminated=["terminated"] in lines)
 
 
 def _open_if_locked(descriptor: int, keeper: int) -> int:

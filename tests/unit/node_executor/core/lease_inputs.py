@@ -71,9 +71,9 @@ class Conversation:
         life.stop(self.lease, ladder, s(at), out)
         return out
 
-    def is_halted(self, at: float, limit: float) -> list[v.Action]:
+    def is_halted(self, at: float, limit: float, reason: str = v.EXECUTOR_STOPPED) -> list[v.Action]:
         out: list[v.Action] = []
-        life.halt(self.lease, s(at), s(limit), out)
+        life.halt(self.lease, s(at), s(limit), reason, out)
         return out
 
 

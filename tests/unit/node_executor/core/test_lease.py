@@ -247,6 +247,13 @@ def test_when_the_executor_stops_before_the_job_was_started_it_is_lost_and_never
     assert talk.handle(v.StartFailed(s(1), LEASE, "never_started")) == ended("lost", 1, 1, message="executor stopped")
 
 
+def test_a_job_is_lost_with_the_reason_for_which_the_executor_stops() -> None:
+    talk = running()
+    talk.is_halted(10, 20, v.MACHINE_STOPPED)
+    talk.handle(exited(11, 143))
+    assert talk.handle(free(11)) == ended("lost", 11, 11, exit_code=143, message="the machine was being shut down")
+
+
 def test_a_job_that_starts_while_the_executor_stops_is_ended_at_once() -> None:
     talk = Conversation()
     talk.is_halted(1, 11)

@@ -52,6 +52,20 @@ WRITTEN_BEFORE = """\
 """A journal of an executor before its classes were renamed: the words of its steps never change."""
 
 
+def test_what_began_in_another_start_of_the_machine_is_known_where_both_are(tmp_path) -> None:
+    path = str(tmp_path / "journal")
+    first = Journal(path, boot="one")
+    first.began(order())
+    first.close()
+    unnamed = Journal(path)
+    unnamed.began(order(attempt=2))
+    unnamed.close()
+    for boot, expected in (("one", [False, False]), ("two", [True, False]), ("", [False, False])):
+        later = Journal(path, boot=boot)
+        assert [later.is_of_another_boot(left) for left in later.open.values()] == expected
+        later.close()
+
+
 def over(attempt: int) -> StartOrder:
     """What is known of an order that is over."""
     return msgspec.structs.replace(order(attempt=attempt), name="", queue="", command=())

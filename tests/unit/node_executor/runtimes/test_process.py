@@ -328,6 +328,26 @@ async def test_a_job_outlives_its_spawner_and_what_ended_meanwhile_is_told_with_
     heir.close()
 
 
+@pytest.mark.parametrize(("script", "end"), [("kill -TERM $$", (143, False)), ("exit 143", (143, False)), ("exit 0", (0, False))])
+async def test_an_end_without_sigterm_to_the_keeper_is_recorded_as_the_jobs_own(keeping, script, end) -> None:
+    ended = await Job(keeping, "sh", "-c", script).end()
+    assert (ended.code, ended.terminated) == end
+
+
+@pytest.mark.parametrize(("on_term", "code"), [("exit 0", 0), ("exit 9", 9), ("trap - TERM; kill -TERM $$", 143)])
+async def test_that_the_keeper_got_sigterm_from_whomever_is_recorded_with_the_end(
+    keeping, tmp_path, program, on_term, code
+) -> None:
+    job = Job(keeping, "sh", "-c", f"trap '{on_term}' TERM; touch running; while :; do sleep 0.01; done")
+    await appears(tmp_path / "running")
+    os.kill(int((tmp_path / "kept" / "job").read_text().split()[1]), signal.SIGTERM)
+    ended = await job.end()
+    assert (ended.code, ended.terminated) == (code, True)
+    heir = Keeping(tmp_path, program)
+    assert await Adopted(heir, job.launch).end() == ended
+    heir.close()
+
+
 async def test_where_the_keeper_is_killed_everything_of_the_job_ends_in_an_unknown_way(keeping, tmp_path) -> None:
     job = Job(keeping, "sh", "-c", "setsid sleep 1000 & sleep 1000")
     await job.runs()
