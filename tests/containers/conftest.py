@@ -28,6 +28,8 @@ CDI = Path("/var/run/cdi/nvidia.json")
 PROC = "/machine/proc"
 """Where containers find the machine's list of processes, so that the mock knows them as a driver does."""
 HERE = Path(__file__).parent
+PIDS = 64
+"""Processes that a job may have."""
 
 
 @pytest.fixture(scope="session")
@@ -93,7 +95,7 @@ class Site(Executor):
 
     def __init__(self, directory: Path, server: object, socket: str, devices: str) -> None:
         super().__init__(directory, server)
-        self._words = ("--containers", socket, "--devices", devices, "--run-as", "own")
+        self._words = ("--containers", socket, "--devices", devices, "--run-as", "own", "--pids", str(PIDS))
         self._file = directory / "executor.log"
 
     def begin(self) -> None:

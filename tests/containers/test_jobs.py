@@ -6,8 +6,10 @@ import asyncio
 import signal
 
 from headrace.contracts.facts import LeaseEndedV1, LeaseStartedV1
+from headrace.contracts.values.amounts import CPU
 from headrace.node_executor.runtimes.container_engine import Engine
-from tests.containers.conftest import Site
+from tests import isolation
+from tests.containers.conftest import PIDS, Site
 from tests.integration.nodes import Feed, until, until_printed
 from tests.real_engine import IMAGE, Podman
 
@@ -85,6 +87,46 @@ done
 kill -0 {pid} 2>/dev/null && echo sees {pid}
 (: > made) && echo wrote its own directory
 """
+
+
+async def test_a_job_in_a_container_reaches_nothing_of_another_users_jobs_and_of_its_node(
+    feed: Feed, site: Site, engine: Podman
+) -> None:
+    process = await isolation.begin_to_hold(feed, 0)
+    contained = await isolation.begin_to_hold(feed, 1, image=IMAGE)
+    first = Engine(engine.socket).call("GET", f"/containers/headrace-{contained}.1.0/json")["State"]["Pid"]
+    neighbours = {process: isolation.first_process(site, process), contained: first}
+    for number, (neighbour, pid) in enumerate(neighbours.items()):
+        assert await isolation.got(feed, site, 2 + number, neighbour, pid, user="bob", image=IMAGE) == []
+        assert await isolation.got(feed, site, 4 + number, neighbour, pid, image=IMAGE) == []  # not its own user's either
+        assert await isolation.got(feed, site, 6 + number, neighbour, pid, user="bob") == []  # and no process of another user
+    assert await isolation.got(feed, site, 8, process, neighbours[process]) == isolation.OWN
+
+
+async def test_a_container_shows_its_own_processes_and_devices_only(feed: Feed, site: Site) -> None:
+    await isolation.begin_to_hold(feed, 0)
+    look = "for one in /proc/[0-9]*/comm; do read name < $one; echo $name; done; for one in /dev/*; do echo $one; done"
+    job = await feed.start(1, "sh", "-c", look, user="bob", image=IMAGE)
+    await feed.ended(job)
+    lines = (await feed.read_log(job)).data.splitlines()
+    usual = {"fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
+    assert {line for line in lines if not line.startswith("/dev/")} == {".headrace-init", "sh"}
+    assert {line for line in lines if line.startswith("/dev/")} <= {f"/dev/{name}" for name in usual | {"core"}}
+
+
+async def test_a_container_has_no_more_cpu_time_than_it_was_given(feed: Feed, site: Site) -> None:
+    spins = "sh -c 'ulimit -t 1; while :; do :; done'; true"
+    job = await feed.start(0, "sh", "-c", spins, amounts={CPU: 500}, image=IMAGE)
+    ended = await feed.ended(job)
+    assert ended.exited_at - feed.of(job, LeaseStartedV1)[0].at > 1_700_000  # alone on a processor it would take one second
+
+
+async def test_a_container_has_no_more_processes_than_it_was_given(feed: Feed, site: Site) -> None:
+    forks = "n=0; while [ $n -lt 200 ]; do sleep 1000 & n=$((n+1)); echo $n; done"
+    job = await feed.start(0, "sh", "-c", forks, image=IMAGE)
+    ended = await feed.ended(job)
+    numbers = [int(line) for line in (await feed.read_log(job)).data.splitlines() if line.isdecimal()]
+    assert (ended.outcome, ended.exit_code != 0, 0 < numbers[-1] < PIDS) == ("exited", True, True)
 
 
 async def test_a_job_in_a_container_has_an_account_without_rights_and_reaches_nothing_of_its_neighbour(

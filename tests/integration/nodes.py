@@ -65,10 +65,11 @@ class Feed:
         *command: str,
         devices: tuple[str | DeviceShare, ...] = (),
         amounts: dict[str, int] | None = None,
+        user: str = "alice",
         **fields: Any,
     ) -> str:
         """Order a job with these devices, whole ones where only their names are given; its key."""
-        job = f"acme.alice.01j9z3k4m5n6p7q8r9s0{number:06d}"
+        job = f"acme.{user}.01j9z3k4m5n6p7q8r9s0{number:06d}"
         shares = tuple(
             device if isinstance(device, DeviceShare) else DeviceShare(device=device, units=126_000) for device in devices
         )

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import json
 import os
 import shutil
+import stat
 import sys
 import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +38,21 @@ print(cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), c
 print([cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(int(size) << 20)) for size in sys.argv[1:]], flush=True)
 time.sleep(600)
 """
+
+
+OPENS = """
+import json, os
+def opening(path):
+    try:
+        os.close(os.open(path, os.O_RDWR))
+    except OSError as error:
+        return error.errno
+    return 0
+print(json.dumps([opening(f"/dev/nvidia{number}") for number in range(2)]))
+"""
+NODES = (Path("/dev/nvidia0"), Path("/dev/nvidia1"))
+PYTHON = shutil.which("python3", path=os.defpath) or sys.executable
+"""A Python that accounts of jobs can run."""
 
 
 @pytest.fixture
@@ -104,9 +123,9 @@ async def test_a_part_of_a_gpu_is_a_part_and_who_gets_around_it_is_killed_and_it
     assert f"{good}/1/0" in feed.starts
 
 
-async def test_the_cap_is_loaded_in_a_job_that_runs_under_an_account_of_its_own(feed, nats_server, machine: Machine) -> None:
-    half = DeviceShare(device=FIRST, units=GPU_UNITS // 2)
-    python = shutil.which("python3", path=os.defpath) or sys.executable
+@pytest.fixture
+async def apart(feed, nats_server, machine: Machine) -> AsyncIterator[Executor]:
+    """A node whose jobs run under accounts of their own, which may load the mock."""
     for folder in (machine.libraries, *machine.libraries.parents[:-2], machine.state.parent):
         os.chmod(folder, os.stat(folder).st_mode | 0o011)
     machine.state.chmod(0o666)
@@ -114,16 +133,61 @@ async def test_the_cap_is_loaded_in_a_job_that_runs_under_an_account_of_its_own(
         os.chmod(folder, 0o755)
         node = Executor(Path(folder), nats_server)
         node.start("--devices", "nvml", "--run-as", "own", "--on-stop", "end")
-        try:
-            await until(lambda: feed.count(NodeRegisteredV1))
-            job = await begin(feed, 0, half, python, "-c", TAKE, "50000", "30000")
-            await until(lambda: "[2, 0]" in _log(node, job))
-            assert (await feed.started(job)).isolation == "cooperative"
-            assert "cannot be preloaded" not in _log(node, job)
-        finally:
-            assert node.process is not None
-            node.process.terminate()
-            await asyncio.to_thread(node.process.wait)
+        await until(lambda: feed.count(NodeRegisteredV1))
+        yield node
+        assert node.process is not None
+        node.process.terminate()
+        await asyncio.to_thread(node.process.wait)
+
+
+async def test_the_cap_is_loaded_in_a_job_that_runs_under_an_account_of_its_own(feed, apart: Executor) -> None:
+    half = DeviceShare(device=FIRST, units=GPU_UNITS // 2)
+    job = await begin(feed, 0, half, PYTHON, "-c", TAKE, "50000", "30000")
+    await until(lambda: "[2, 0]" in _log(apart, job))
+    assert (await feed.started(job)).isolation == "cooperative"
+    assert "cannot be preloaded" not in _log(apart, job)
+
+
+@pytest.fixture
+def gpu_nodes() -> Iterator[None]:
+    """Device nodes of two GPUs, which this machine has no driver for, so opening them is "No such device or address"."""
+    made = []
+    try:
+        for number, path in enumerate(NODES):
+            if not path.exists():
+                os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(195, number))
+                made.append(path)
+                path.chmod(0o666)
+        if [opening(path) for path in NODES] != [errno.ENXIO] * 2:
+            pytest.skip("this machine has GPUs, or lets nobody open their device nodes")
+        yield
+    except PermissionError as error:
+        pytest.skip(f"device nodes cannot be made here: {error}")
+    finally:
+        for path in made:
+            path.unlink()
+
+
+def opening(path: Path) -> int:
+    """The errno of opening it; 0: it was opened."""
+    try:
+        os.close(os.open(path, os.O_RDWR))
+    except OSError as error:
+        return error.errno or 0
+    return 0
+
+
+async def test_a_job_opens_the_device_node_of_its_own_gpu_and_of_no_other(feed, gpu_nodes, apart: Executor) -> None:
+    output = {}
+    for number, device in enumerate((FIRST, SECOND)):
+        job = await begin(feed, number, DeviceShare(device=device, units=GPU_UNITS), PYTHON, "-c", OPENS)
+        assert (await feed.started(job)).isolation == "hardware"
+        await feed.ended(job)
+        output[device] = json.loads((await feed.read_log(job)).data)
+    mine, refused = errno.ENXIO, (errno.EPERM, errno.ENOENT)
+    assert [output[FIRST][0], output[SECOND][1]] == [mine, mine]
+    assert output[FIRST][1] in refused
+    assert output[SECOND][0] in refused
 
 
 async def test_a_gpu_that_fails_is_drained_by_a_fact_and_the_job_on_it_is_lost(node, feed, machine) -> None:

@@ -160,6 +160,29 @@ def test_events_drain_at_once_and_those_of_programs_do_not(devices: NvmlDevices,
     assert reported.get(timeout=5) == (FIRST, Trouble("lost", 0, "the driver has lost it"))
 
 
+def test_one_that_has_fallen_off_the_bus_is_unfit_until_it_was_lost_and_is_back(devices: NvmlDevices, machine: Machine) -> None:
+    reported: queue.Queue[tuple[str, Trouble]] = queue.Queue()
+    devices.listen(lambda name, trouble: reported.put((name, trouble)))
+    while reported.empty():  # events are only heard by who listens already
+        machine.event(XID, 79, gpu=1)
+        try:
+            assert reported.get(timeout=0.2) == (SECOND, Trouble("xid", 79, "XID 79: it has fallen off the bus"))
+        except queue.Empty:
+            continue
+        break
+    hour = 3_600_000_000
+    assert [devices.check_health(hours * hour) for hours in (1, 2, 24)] == [{}, {}, {}]  # it answers as if all were well
+    assert [device.unfit for device in devices.inventory()] == ["", "XID 79: it has fallen off the bus"]
+    machine.set("lost", 1, gpu=1)
+    last = 48 * hour
+    assert [devices.check_health(at) for at in (25 * hour, last)] == [{}, {}]
+    assert [device.unfit for device in devices.inventory()] == ["", "the driver has lost it"]
+    machine.set("lost", 0, gpu=1)
+    assert [devices.check_health(at) for at in (last + 1, last + QUIET - 1)] == [{}, {}]
+    assert devices.check_health(last + QUIET) == {SECOND: None}
+    assert [device.unfit for device in devices.inventory()] == ["", ""]
+
+
 def test_a_gpu_in_mig_mode_says_so(machine: Machine) -> None:
     machine.set("mig", 1)
     found = NvmlDevices(Nvml(), lambda: 0)
