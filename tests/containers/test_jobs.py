@@ -109,7 +109,22 @@ async def test_a_container_shows_its_own_processes_and_devices_only(feed: Feed, 
     job = await feed.start(1, "sh", "-c", look, user="bob", image=IMAGE)
     await feed.ended(job)
     lines = (await feed.read_log(job)).data.splitlines()
-    usual = {"fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero"}
+    usual = {
+        "fd",
+        "full",
+        "mqueue",
+        "null",
+        "ptmx",
+        "pts",
+        "random",
+        "shm",
+        "stderr",
+        "stdin",
+        "stdout",
+        "tty",
+        "urandom",
+        "zero",
+    }
     assert {line for line in lines if not line.startswith("/dev/")} == {".headrace-init", "sh"}
     assert {line for line in lines if line.startswith("/dev/")} <= {f"/dev/{name}" for name in usual | {"core"}}
 

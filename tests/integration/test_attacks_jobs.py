@@ -12,12 +12,40 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from headrace.contracts.own_accounts import mapped
 from headrace.contracts.values.account_numbers import COUNT, FIRST
 from headrace.supervisor.installation import allow_traversal
 from tests.patience import PATIENCE
+
+KNOCKS = """
+import os, socket
+GET = "GET {} HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n"
+TRIES = (GET.format("/metrics"), GET.format("/v1/jobs"), GET.format("/v1/status"), 'CONNECT {"verbose":false}\\r\\nPING\\r\\n')
+def answer(port, tried):
+    said = b""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            connection.sendall(tried.encode())
+            while len(said) < 65536 and (piece := connection.recv(4096)):
+                said += piece
+    except OSError:
+        pass
+    return said
+for port in map(int, os.environ["PORTS"].split()):
+    for tried in TRIES:
+        said = answer(port, tried)
+        for sign in (b" 200 OK", b"PONG", b"+OK"):
+            if sign in said:
+                print("lets in", port, tried.split("\\r")[0])
+        if b"Authorization Violation" in said:
+            print("asks for a login")
+        if b" 401 " in said.split(b"\\r")[0]:
+            print("asks for a token")
+"""
+"""Asks everything that listens, without a login, and says what let it in, and how it was refused."""
 
 NOBODY = 65_534
 HEADRACE = (sys.executable, "-m", "headrace.cli")
@@ -66,6 +94,17 @@ class Machine:
         assert ran.returncode == 0, (words, ran.stdout, ran.stderr)
         return ran.stdout
 
+    def ports(self) -> list[int]:
+        """Where processes of the installation listen."""
+        top = psutil.Process(json.loads((self.data / "running.json").read_text())["pid"])
+        found = {
+            at.laddr.port
+            for process in (top, *top.children(recursive=True))
+            for at in process.net_connections("tcp")
+            if at.status == psutil.CONN_LISTEN
+        }
+        return sorted(found)
+
     def up(self, *words: str) -> None:
         self.done("up", "--detach", "--gpus", "2", "--labels", "site=hq", *words)
         (self.data.parent / "documents.yaml").write_text(DOCUMENTS)
@@ -86,6 +125,7 @@ def test_a_job_of_an_installation_that_root_started_is_unknown_there(machine: Ma
     if not mapped():
         pytest.skip("the numbers of users' own accounts are not mapped into this user namespace")
     machine.up()
+    python = shutil.which("python3", path=os.defpath) or sys.executable
     assert json.loads(machine.done("status", "--json"))["jobs"] == "each user's run as an account of their own"
     local = Path(json.loads((machine.data / "endpoint.json").read_text())["local"])
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (local, local.parent)]
@@ -105,6 +145,11 @@ def test_a_job_of_an_installation_that_root_started_is_unknown_there(machine: Ma
         assert lines == [f"uid {uids[user]} {uids[user]} {uids[user]}", "capabilities 0000000000000000", "done"]
     token = machine.done("token", "create", "--user", "alice").strip()
     assert token.count(".") == 2
+    ports = machine.ports()
+    knocks = ("--env", f"PORTS={' '.join(map(str, ports))}", "--wait", "--", python, "-c", KNOCKS)
+    job = machine.done("submit", "--queue", "rnd/one", "--user", "alice", *knocks).split()[0]
+    answers = machine.done("logs", "--user", "alice", job).splitlines()
+    assert (len(ports) > 2, set(answers)) == (True, {"asks for a login", "asks for a token"})
 
 
 def test_where_jobs_can_read_what_the_owner_can_no_other_user_is_let_in() -> None:

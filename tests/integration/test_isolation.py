@@ -31,7 +31,9 @@ async def apart(feed: Feed, nats_server: object) -> AsyncIterator[Executor]:
             await asyncio.to_thread(one.process.wait)
 
 
-async def test_a_job_reaches_neither_files_nor_processes_of_another_users_job_nor_of_its_node(feed: Feed, apart: Executor) -> None:
+async def test_a_job_reaches_neither_files_nor_processes_of_another_users_job_nor_of_its_node(
+    feed: Feed, apart: Executor
+) -> None:
     other = await isolation.begin_to_hold(feed, 0)
     process = isolation.first_process(apart, other)
     assert await isolation.got(feed, apart, 1, other, process, user="bob") == []

@@ -25,6 +25,7 @@ from headrace.contracts.facts.levels import LEVEL
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.values.isolation import CONTAINED, UNABLE
+from headrace.node_executor.system.machine import boot_id
 from tests.integration.nodes import NODE, until, until_printed
 
 
@@ -310,7 +311,7 @@ async def test_an_executor_that_is_stopped_with_its_machine_ends_its_jobs_and_sa
 async def test_what_sigterm_ended_without_an_executor_is_lost_where_the_machine_was_restarted_since(
     feed, node, restarted: bool, on_term: str, code: int
 ) -> None:
-    """R32: what init does when a machine stops: SIGTERM to every process, the keeper too. While the machine runs on, it is the job's end."""
+    """R32: when a machine stops, init sends SIGTERM to every process, the keeper too. While the machine runs on, it is the job's end."""
     job = await feed.start(0, "sh", "-c", f"trap '{on_term}' TERM; echo running; while :; do sleep 0.01; done")
     await until_printed(feed, job, "running\n")
     await node.end(signal.SIGKILL)
@@ -319,7 +320,7 @@ async def test_what_sigterm_ended_without_an_executor_is_lost_where_the_machine_
         os.kill(pid, signal.SIGTERM)
     await until(lambda: f"\nended {code} " in record.read_text() and record.read_text().endswith("\nterminated\n"))
     if restarted:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = boot_id()
         assert boot in journal.read_text()
         journal.write_text(journal.read_text().replace(boot, "00000000-0000-4000-8000-000000000000"))
     node.start()

@@ -205,7 +205,7 @@ async def test_an_order_becomes_a_process_and_its_end_a_fact(stage, make_order) 
     assert running.launch.command == ("true",)
     assert running.launch.directory == f"{stage.directory}/leases/{NAME}/work"
     assert running.launch.env["A"] == "1"
-    assert stage.journal.open == {LEASE: Open(make_order(env={"A": "1"}), started=True)}
+    assert stage.journal.open == {LEASE: Open(make_order(env={"A": "1"}), started=True, boot="one")}
     stage.at += 2
     running.exit(3)
     ended = LeaseEndedV1(job=JOB, attempt=1, outcome="exited", exit_code=3, exited_at=stage.now(), at=stage.now())

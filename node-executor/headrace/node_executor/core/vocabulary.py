@@ -10,7 +10,6 @@ import msgspec
 from headrace.contracts.facts import AnyFact
 from headrace.contracts.messages.orders import NodeAnswer, Orders, StartOrder
 
-
 EXECUTOR_STOPPED = "executor stopped"
 MACHINE_STOPPED = "the machine was being shut down"
 

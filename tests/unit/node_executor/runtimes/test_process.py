@@ -328,7 +328,9 @@ async def test_a_job_outlives_its_spawner_and_what_ended_meanwhile_is_told_with_
     heir.close()
 
 
-@pytest.mark.parametrize(("script", "end"), [("kill -TERM $$", (143, False)), ("exit 143", (143, False)), ("exit 0", (0, False))])
+@pytest.mark.parametrize(
+    ("script", "end"), [("kill -TERM $$", (143, False)), ("exit 143", (143, False)), ("exit 0", (0, False))]
+)
 async def test_an_end_without_sigterm_to_the_keeper_is_recorded_as_the_jobs_own(keeping, script, end) -> None:
     ended = await Job(keeping, "sh", "-c", script).end()
     assert (ended.code, ended.terminated) == end
@@ -339,6 +341,7 @@ async def test_that_the_keeper_got_sigterm_from_whomever_is_recorded_with_the_en
     keeping, tmp_path, program, on_term, code
 ) -> None:
     job = Job(keeping, "sh", "-c", f"trap '{on_term}' TERM; touch running; while :; do sleep 0.01; done")
+    await job.runs()
     await appears(tmp_path / "running")
     os.kill(int((tmp_path / "kept" / "job").read_text().split()[1]), signal.SIGTERM)
     ended = await job.end()
