@@ -289,7 +289,7 @@ async def test_an_executor_that_is_told_so_ends_its_jobs_when_it_stops_says_so_a
 
 
 async def test_an_executor_that_is_stopped_with_its_machine_ends_its_jobs_and_says_so(feed, node) -> None:
-    """R32: left to themselves they would end with the machine, and nobody would know before it is back."""
+    """R32: left to themselves they would end with the machine, and the ledger would hear of it only when it is back."""
     await node.end(signal.SIGTERM)
     says = node.data.parent / "bin" / "systemctl"
     says.parent.mkdir()

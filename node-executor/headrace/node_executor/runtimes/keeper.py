@@ -15,7 +15,7 @@ process.
 - A report, on REPORTS (one message each): `ID started PID MICROSECONDS` with a pidfd of the keeper, or `ID failed STAGE ERRNO PLACE`;
   PLACE: the number of the last folder of the PATH that has a file of the command's name which is not executable; -1: none has.
 - The state file, locked as long as the keeper lives: `started KEEPER PID MICROSECONDS`, then `ended CODE MICROSECONDS`, and `terminated` if
-  the keeper got TERM before, from whomever.
+  the keeper got TERM before, from any process.
 - Signals that a keeper takes, each for every process of the job: TERM (which continues them as well), TSTP, CONT, and USR1 to kill.
   After TERM the job ends with the last of its processes; otherwise with its first one, and what that leaves behind is killed.
 - LOCK is released once the state file says what was started: the next process that takes that lock finds every job.

@@ -22,13 +22,13 @@ LADDER = Ladder(cause="preempted", callback_grace=60, term_grace=30)
 STOPPED, RESTARTED = "the machine was being shut down", "the machine was restarted"
 
 
-async def reason(directory: Path, end: End, *, stopping: bool, outlasted: bool, image: str = "", told: str = "") -> str:
-    """Why the lease is lost, "" if it is not. `told`: it was told to end before, for that cause."""
+async def reason(directory: Path, end: End, *, stopping: bool, outlasted: bool, image: str = "", stopped_by: str = "") -> str:
+    """Why the lease is lost, "" if it is not. `stopped_by`: what the executor ended it for before."""
     paths = Workspace(str(directory)).paths(order())
     held = RunningLease(order(image=image), Prepared(paths, {}, "/work"), Output(paths.log, 1_000))
     held.outlasted = outlasted
-    lease = Lease(held.order, ladder=LADDER if told == "ladder" else None, limit=1 if told == "halt" else None)
-    lease.killed = told == "limit"
+    lease = Lease(held.order, ladder=LADDER if stopped_by == "ladder" else None, limit=1 if stopped_by == "halt" else None)
+    lease.killed = stopped_by == "limit"
     done = asyncio.Event()
     InterruptionCheck(lambda: stopping).check_then(held, lease, end, done.set)
     async with asyncio.timeout(PATIENCE):
@@ -59,8 +59,8 @@ async def test_an_end_is_the_machines_where_it_stops_or_has_been_restarted(
     assert await reason(tmp_path, end, image=image, stopping=False, outlasted=False) == ""
 
 
-@pytest.mark.parametrize("told", ["ladder", "halt", "limit"])
-async def test_what_was_told_to_end_ends_as_it_was_told(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("stopped_by", ["ladder", "halt", "limit"])
+async def test_what_the_executor_ended_ends_as_before(tmp_path: Path, stopped_by: str) -> None:
     end = End(143, 1, terminated=True)
-    assert await reason(tmp_path, end, stopping=True, outlasted=False, told=told) == ""
-    assert await reason(tmp_path, end, stopping=False, outlasted=True, told=told) == ""
+    assert await reason(tmp_path, end, stopping=True, outlasted=False, stopped_by=stopped_by) == ""
+    assert await reason(tmp_path, end, stopping=False, outlasted=True, stopped_by=stopped_by) == ""

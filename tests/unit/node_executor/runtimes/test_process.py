@@ -337,9 +337,7 @@ async def test_an_end_without_sigterm_to_the_keeper_is_recorded_as_the_jobs_own(
 
 
 @pytest.mark.parametrize(("on_term", "code"), [("exit 0", 0), ("exit 9", 9), ("trap - TERM; kill -TERM $$", 143)])
-async def test_that_the_keeper_got_sigterm_from_whomever_is_recorded_with_the_end(
-    keeping, tmp_path, program, on_term, code
-) -> None:
+async def test_a_sigterm_that_the_keeper_got_is_recorded_with_the_end(keeping, tmp_path, program, on_term, code) -> None:
     job = Job(keeping, "sh", "-c", f"trap '{on_term}' TERM; touch running; while :; do sleep 0.01; done")
     await job.runs()
     await appears(tmp_path / "running")
