@@ -2,7 +2,7 @@
 
 Strategy: an executor that stops asks whether the machine stops with it, and then ends its jobs itself (`main`). What is left are jobs that
 the machine's init system, or the container engine, ended at the same moment or after the executor had gone. Every process of the machine
-gets SIGTERM then, the job's keeper too, and the keeper records it. So an end that was not ordered here, and that came after such a
+gets SIGTERM then, the job's keeper too, and the keeper records it. So an end that was not ordered here, and that came after this
 SIGTERM or is one by SIGTERM or SIGKILL, was caused by the machine's stop if the machine is being shut down now, or has been restarted
 since. While the machine runs on, it is the job's own end, with its exit code: a job can send these signals to itself.
 """
