@@ -20,7 +20,7 @@ TRIES = """\
 reads() { cat "$1" > /dev/null 2>&1 && echo "reads $2"; }
 writes() { touch "$1" 2> /dev/null && (: >> "$1") 2> /dev/null && echo "writes $2"; }
 enters() { (cd "$1") 2> /dev/null && echo "enters $2"; }
-lists() { for one in "$1"/*; do [ "$one" = "$1/*" ] || { echo "lists $2"; break; }; done; }
+lists() { for one in "$1"/*; do case "$one" in "$1/$2"*) echo "lists $3";; esac; done; }
 signals() { kill -0 "$1" 2> /dev/null && echo "signals $2"; }
 lease=$DATA/leases/$OTHER
 reads $lease/work/own 'its file'
@@ -45,8 +45,8 @@ reads $DATA/kept/$OTHER 'the record of its keeper'
 writes $DATA/kept/$OTHER 'the record of its keeper'
 writes $DATA/made 'the data directory'
 enters $DATA/logs 'the outputs'
-for folder in leases logs checkpoints kept spare; do lists $DATA/$folder "the jobs in $folder"; done
-lists $DATA 'the data directory'
+for folder in leases logs checkpoints kept; do lists $DATA/$folder $CHECKPOINTS "the jobs in $folder"; done
+lists $DATA journal 'the data directory'
 case "$(cat /proc/self/environ)" in *HEADRACE_NATS*) echo 'has the login of the node';; esac
 echo tried
 """

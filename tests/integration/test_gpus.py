@@ -148,6 +148,13 @@ async def test_the_cap_is_loaded_in_a_job_that_runs_under_an_account_of_its_own(
     assert "cannot be preloaded" not in _log(apart, job)
 
 
+async def test_who_avoids_the_cap_is_ended_also_under_an_account_of_its_own(feed, apart: Executor) -> None:
+    half = DeviceShare(device=FIRST, units=GPU_UNITS // 2)
+    job = await begin(feed, 0, half, "env", "-u", "LD_PRELOAD", PYTHON, "-c", TAKE, "45000")
+    ended = await feed.ended(job)
+    assert (ended.exit_code, ended.message) == (137, f"it held 45500 MiB of {FIRST}, 40267 MiB are its own")
+
+
 @pytest.fixture
 def gpu_nodes() -> Iterator[None]:
     """Device nodes of two GPUs, which this machine has no driver for, so opening them is "No such device or address"."""
