@@ -135,8 +135,7 @@ def _is_usable(pool: PoolState, preemption: Preemption, name: str) -> bool:
 
 def nomination_end(state: State, preemption: Preemption) -> int | None:
     """End of a nomination, from when the last victim left or became overdue; None while some may leave in time (R27)."""
-    leases = [lease for key in preemption.leaving for lease in state.jobs[key].leases.values()]
-    if not all(lease.overdue for lease in leases):
+    if not all(lease.overdue for key in preemption.leaving for lease in state.jobs[key].leases.values()):
         return None
     since = preemption.all_left_at or max(preemption.overdue_at, preemption.released_at)
     timeout = state.pools[preemption.pool].document.nomination_timeout

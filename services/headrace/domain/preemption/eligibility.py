@@ -14,7 +14,7 @@ from headrace.domain.queueing.gates import may_borrow, must_borrow
 from headrace.domain.queueing.ranking import may_hold_inside
 from headrace.domain.state.idleness import is_idle
 from headrace.domain.state.quota import is_above, lending_side, policy_side
-from headrace.domain.state.supply import left_for
+from headrace.domain.state.supply import is_short
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -89,7 +89,7 @@ def short_keys(state: State, job: JobRecord, pool: PoolState) -> frozenset[str]:
     short = set()
     share = state.shares.get((job.tenant, pool.document.name))
     for key, asked in job.request.total.items():
-        if key in pool.usable and asked and left_for(pool, key, job.policy.key, in_service=in_service) < asked:
+        if key in pool.usable and asked and is_short(pool, key, job.policy.key, asked, in_service=in_service):
             short.add(key)
         if share is not None and key in share.limit and asked and share.use.get(key, 0) + asked > share.limit[key]:
             short.add(key)

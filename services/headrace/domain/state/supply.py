@@ -91,30 +91,43 @@ def by_owner(pool: PoolState) -> dict[str, Amounts]:
     }
 
 
-def left_for(pool: PoolState, key: str, policy: PolicyKey, *, in_service: bool) -> int:
-    """Units of a key that a policy may still be granted now: of what nodes bring, no more than is idle on the nodes it may use.
+def is_short(pool: PoolState, key: str, policy: PolicyKey, asked: int, *, in_service: bool) -> bool:
+    """Whether a policy may be granted less than that of a key now: of what nodes bring, no more than is idle on the nodes it may use.
 
     With `in_service` only nodes count that take new work: what is idle on a cordoned one is not free (R6). Before the amendment a node
     counted while it was healthy, and the sums alone in a pool without dedicated nodes.
     """
-    left = free_of(pool, key)
+    if free_of(pool, key) < asked:  # so that a full pool needs no look at its nodes
+        return True
     if key not in HARDWARE or not (in_service or has_owners(pool.document)):
-        return left
-    there = (node for node in pool.nodes.values() if (node.grantable if in_service else node.healthy))
-    return min(left, sum(_idle(node, key) for node in there if may_use(pool.document, node, policy)))
+        return False
+    idle = 0
+    for node in pool.nodes.values():
+        if (node.grantable if in_service else node.healthy) and may_use(pool.document, node, policy):
+            idle += _idle(node, key)
+            if idle >= asked:
+                return False
+    return idle < asked
 
 
 def sums_bind(pool: PoolState) -> bool:
     """Whether GPUs may be idle on nodes and yet not granted: under a ceiling, or while leases are on nodes that are away (R6)."""
     if GPU in pool.document.capacity:
         return True
-    idle = sum(_idle(node, GPU) for node in pool.nodes.values() if node.healthy)
-    return max(pool.use.get(GPU, 0), pool.leased.get(GPU, 0)) + idle > pool.usable.get(GPU, 0)
+    left = pool.usable.get(GPU, 0) - max(pool.use.get(GPU, 0), pool.leased.get(GPU, 0))
+    for node in pool.nodes.values():
+        if node.healthy:
+            left -= _idle(node, GPU)
+            if left < 0:
+                return True
+    return left < 0
 
 
 def _idle(node: NodeState, key: str) -> int:
     if key == GPU:
-        return sum(device.idle for device in node.devices)
+        if node.some_deny_units:
+            return sum([device.idle for device in node.devices])
+        return sum([units for device in node.devices if (units := device.free - device.nominated) > 0])
     return node.cpu_open if key == CPU else node.memory_open
 
 

@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY
 from headrace.contracts.values.durations import SECOND
-from headrace.domain.state.supply import by_owner, capacity_of, is_known, known_to, left_for, new_nodes, recount, sums_bind
+from headrace.domain.state.supply import by_owner, capacity_of, is_known, is_short, known_to, new_nodes, recount, sums_bind
 from tests.unit.domain.hall import Hall, gpus
 from tests.unit.domain.site import GIB, HALF, Site, place, policy, pool
 
@@ -89,16 +89,20 @@ def test_what_is_dedicated_counts_for_its_owner_only():  # R21
     assert [known_to(hall, party)[GPU] // GPU_UNITS for party in (DEV, OPS, None)] == [3, 5, 5]
     assert [capacity_of(hall, GPU, party) for party in (DEV, OPS)] == [3 * GPU_UNITS, 5 * GPU_UNITS]
     assert {owner: amounts[GPU] // GPU_UNITS for owner, amounts in by_owner(hall).items()} == {"": 3, "default/ops": 2}
-    assert [left(hall, GPU, party) // GPU_UNITS for party in (DEV, OPS)] == [3, 5]
+    assert [most_for(hall, GPU, party) // GPU_UNITS for party in (DEV, OPS)] == [3, 5]
     site.run("a", place("n2", 0))
     site.run("b", place("n1", 0, units=HALF), queue="ops/half")
-    assert [left(hall, GPU, party) for party in (DEV, OPS)] == [2 * GPU_UNITS, 3 * GPU_UNITS + HALF]
-    assert [left(hall, CPU, party) for party in (DEV, OPS)] == [16 * CPU_UNITS, 32 * CPU_UNITS]
+    assert [most_for(hall, GPU, party) for party in (DEV, OPS)] == [2 * GPU_UNITS, 3 * GPU_UNITS + HALF]
+    assert [most_for(hall, CPU, party) for party in (DEV, OPS)] == [16 * CPU_UNITS, 32 * CPU_UNITS]
 
 
-def left(hall, key, party) -> int:
-    """The same whether or not nodes have to be in service, since all are."""
-    found = {left_for(hall, key, party, in_service=in_service) for in_service in (False, True)}
+def most_for(hall, key, party, services=(False, True)) -> int:
+    """The most that is not short, in steps of half a GPU or one CPU: the same whether or not nodes have to be in service."""
+    step = GPU_UNITS // 2 if key == GPU else CPU_UNITS
+    found = {
+        max(asked for asked in range(0, 200 * step, step) if not is_short(hall, key, party, asked, in_service=in_service))
+        for in_service in services
+    }
     assert len(found) == 1
     return found.pop()
 
@@ -106,7 +110,7 @@ def left(hall, key, party) -> int:
 def test_what_is_idle_on_a_cordoned_node_is_left_for_no_policy():  # R6, R24
     hall = Hall(nodes=2, devices=2)
     hall.append_facts("governance", f.NodeCordonedV1(author="a.b", node="n2"))
-    found = [left_for(hall.pool, GPU, DEV, in_service=in_service) // GPU_UNITS for in_service in (False, True)]
+    found = [most_for(hall.pool, GPU, DEV, [in_service]) // GPU_UNITS for in_service in (False, True)]
     assert found == [4, 2], "before the amendment it counted while the node was healthy"
 
 
