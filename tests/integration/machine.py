@@ -40,6 +40,8 @@ class Machine:
 
     def __init__(self, data: Path) -> None:
         self.data = data
+        self.prefix: tuple[str, ...] = ()
+        """Words before every command."""
         (data.parent / "documents.yaml").write_text(DOCUMENTS)
         self.documents = str(data.parent / "documents.yaml")
         self.started: list[subprocess.Popen[str]] = []
@@ -49,7 +51,7 @@ class Machine:
 
     def run(self, *words: str, within: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         verbs = 2 if words[0] in ("node", "burst", "audit", "token") else 1
-        command = (*HEADRACE, *words[:verbs], "--data", str(self.data), *words[verbs:])
+        command = (*self.prefix, *HEADRACE, *words[:verbs], "--data", str(self.data), *words[verbs:])
         return subprocess.run(command, capture_output=True, text=True, timeout=within, check=False)
 
     def done(self, *words: str) -> str:

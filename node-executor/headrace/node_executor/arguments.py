@@ -26,6 +26,7 @@ PASSWORD = "HEADRACE_NATS_PASSWORD"  # noqa: S105 - the name of the variable
 
 OF_NODES = (TokenRole.NODE, TokenRole.INSTANCE)
 LEAVE, END = "leave", "end"
+DENY, ALLOW = "deny", "allow"
 EC2 = "ec2"
 """Notices come from the metadata service of EC2."""
 MIB = 1024 * 1024
@@ -68,6 +69,7 @@ class Settings(NamedTuple):
     containers: str
     run_as: str
     limits: str
+    metadata: str
     pids: int
     work_limit: int
     work_files: int
@@ -107,6 +109,7 @@ def parse(argv: Sequence[str] | None, environ: Mapping[str, str]) -> Settings:
         containers=given.containers,
         run_as=given.run_as,
         limits=given.limits,
+        metadata=given.metadata,
         pids=given.pids,
         work_limit=given.work_limit * MIB,
         work_files=given.work_files,
@@ -209,6 +212,12 @@ def _add_jobs(parser: argparse.ArgumentParser) -> None:
         choices=("auto", "off", "required"),
         default="auto",
         help="hold jobs to their CPU, memory and processes by control groups: where that can be done (default), never, or always",
+    )
+    run.add_argument(
+        "--metadata",
+        choices=(DENY, ALLOW),
+        default=DENY,
+        help="the metadata service of a cloud: denied to jobs that have accounts of their own, by nftables (default), or left to them",
     )
     _add(run, "--pids", int, 16_384, "N", "processes and threads that a replica may have (default: 16384)")
     _add(run, "--containers", str, "auto", "SOCKET", "of Docker or Podman, for jobs with an image; auto or off (default: auto)")

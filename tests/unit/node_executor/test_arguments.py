@@ -17,7 +17,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
         "--address 10.0.0.7 "
         "--memory 256GiB --checkpoints /shared --secrets /s --pass-env SCRATCH --pass-env PROXY --output-limit 1MiB --keep 1d "
         "--keep-logs 1GiB --on-stop end --stop-grace 3s "
-        "--containers /engine.sock --run-as self --limits off --pids 512 --work-limit 2GiB "
+        "--containers /engine.sock --run-as self --limits off --metadata allow --pids 512 --work-limit 2GiB "
         "--work-files 9000 --heartbeat 500ms --ask-every 1m "
         "--join-within 8m --orphan-after 30m --max-life 24h --notice /notice --power-off poweroff"
     )
@@ -40,6 +40,7 @@ def test_everything_that_can_be_said_is_understood(tmp_path) -> None:
         "/engine.sock",
         "self",
         "off",
+        "allow",
         512,
         2 * 1024**3,
         9000,

@@ -74,6 +74,13 @@ class Accounts:
         """True if jobs run under another account than the executor's."""
         return self._own or self._fixed is not None
 
+    @property
+    def numbers(self) -> tuple[int, int] | None:
+        """The first and the last number of accounts that jobs run under; None: they run as the executor."""
+        if self._own:
+            return FIRST, FIRST + COUNT - 1
+        return None if self._fixed is None else (self._fixed.uid, self._fixed.uid)
+
     def of(self, job: str, number: int = 0) -> UserAccount | None:
         """Return the account of this job; None: the executor's. `number` is the one in the order, 0 if it has none."""
         if not self._own:

@@ -3,7 +3,8 @@
 Below its directory the machine has a directory for each instance: `order.json` (its tags), `run` (what runs there), `pid`, `log` and, once
 it has ended, `ended`. An instance is one process: it keeps the node executor running, and when that has ended for good, for whatever
 reason, it puts the machine to sleep. It carries its pid, when it began, and the boot of the machine, so that another process with its
-number is not taken for it. One lock orders all that changes a machine, so a machine has one instance at a time.
+number is not taken for it. One lock orders all that changes a machine, so a machine has one instance at a time. Others can pass through the
+directories and read nothing, so that jobs run under accounts of their own below them.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ if [ ! -e "$place/ended" ] && ! runs "$instance"; then
   busy=$(holder "$instance")
   if [ -n "$busy" ]; then echo "busy $busy"; exit 0; fi
   mkdir -p "$place"
+  chmod 711 "$root" "$place"  # accounts of jobs pass through them
   if [ -e "$place/pid" ]; then
     date +%s > "$place/ended"
   else
@@ -152,7 +154,18 @@ _CHECK = """\
 set -u
 for tool in flock setsid sed cut; do command -v "$tool" > /dev/null || {{ echo "$tool is missing"; exit 0; }}; done
 command -v {program} > /dev/null || {{ echo {program}" is missing"; exit 0; }}
-mkdir -p {root} 2> /dev/null && [ -w {root} ] || echo {root}" cannot be written"
+mkdir -p {root} 2> /dev/null && [ -w {root} ] || {{ echo {root}" cannot be written"; exit 0; }}
+"""
+
+_CHECK_ACCOUNTS = """\
+[ "$(id -u)" = 0 ] || exit 0
+above=$(dirname {root})
+while [ "$above" != / ]; do
+  case $(ls -ld "$above") in
+    ?????????x*|?????????t*) above=$(dirname "$above") ;;
+    *) echo "$above is closed to accounts of jobs"; exit 0 ;;
+  esac
+done
 """
 
 
@@ -194,4 +207,5 @@ def rest(machine: OwnedMachine) -> str:
 def check(machine: OwnedMachine) -> str:
     """Print what is missing for instances; nothing if they can run."""
     program, root = shlex.quote(shlex.split(machine.program)[0]), shlex.quote(machine.directory)
-    return _CHECK.format(program=program, root=root)
+    own_accounts = "" if "--run-as" in shlex.split(machine.arguments) else _CHECK_ACCOUNTS
+    return (_CHECK + own_accounts).format(program=program, root=root)

@@ -120,7 +120,7 @@ class SshScene:
         """The file of the provider, with what the test says otherwise of both machines."""
         machine = {"address": "127.0.0.1", "port": self.server.port, "user": getpass.getuser(), "type": OFFER.type} | fields
         known: dict[str, Any] = {"key": str(self.server.key), "known_hosts": str(self.server.known_hosts)}
-        known |= {"program": str(self.place / "bin"), "wake_within": 60}
+        known |= {"program": str(self.place / "bin"), "wake_within": 60, "arguments": "--run-as self"}
         known["machines"] = [{"name": name, "directory": str(self.place / name)} | machine for name in ("gpu-1", "gpu-2")]
         self.machines.write_text(json.dumps(known))
 

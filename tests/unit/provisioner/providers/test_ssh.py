@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import stat
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -224,3 +226,23 @@ async def test_a_key_that_cannot_be_read_is_named(scene: SshScene) -> None:
     scene.machines.write_text(json.dumps(known | {"key": str(scene.place / "no key")}))
     with pytest.raises(ProviderAway, match="no key"):
         await scene.provider.list([REGION])
+
+
+async def test_accounts_of_jobs_can_pass_through_the_directories_of_an_instance_and_read_nothing_there(scene: SshScene) -> None:
+    await scene.provider.create(order_of())
+    place = scene.place / "gpu-1/cloud-1"
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (place.parent, place, *place.iterdir())}
+    assert modes == {"gpu-1": 0o711, "cloud-1": 0o711} | dict.fromkeys(("order.json", "run", "pid", "log"), 0o600)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as others")
+async def test_a_check_names_a_directory_through_which_accounts_of_jobs_cannot_pass(scene: SshScene) -> None:
+    scene.place.chmod(0o700)
+    scene.write(arguments="--limits off")
+    offers = [OfferAsked(OFFER, Machine())]
+    closed = f"{scene.place} is closed to accounts of jobs"
+    assert await scene.provider.check(offers) == {"east": f"gpu-1: {closed}; gpu-2: {closed}"}
+    with tempfile.TemporaryDirectory() as open_to_all:
+        os.chmod(open_to_all, 0o711)
+        scene.write(arguments="--limits off", directory=f"{open_to_all}/instances")
+        assert await scene.provider.check(offers) == {"east": ""}
