@@ -43,12 +43,13 @@ STARTS, WORKS = (0.0, 5.0), (5.0, 20.0)
 LASTS = (5.0, 20.0)
 """Seconds of a job: longer than a node takes to come, so that one that was ordered is still needed then, and its pool stays open."""
 REST_WITHIN = 600.0
+"""Seconds until nothing runs any more that costs money, if no job waits for a pool that is closed."""
 ORPHAN_AFTER = 60
 NOTICE = 90
 """Seconds from a notice to its deadline."""
 SPARE = 20.0
 AT_A_TIME = 4
-CAP, PRICE = 2.0, 60.0
+CAP, PRICE = 5.0, 60.0
 """Of the pool with a cap: its cap, and the price of an hour of an instance."""
 EC2_SAYS_SECONDS = 1_000_000
 """EC2 notes the end of an instance in whole seconds."""
@@ -219,12 +220,13 @@ class Campaign:
         broke = time.monotonic() - began
         await asyncio.sleep(SETTLE)
         pending = await self.ask(lambda hr: hr.jobs(states=("pending",)))
-        for job in pending:  # a pool whose nodes came too late to be used is closed for growth, for ten minutes and longer
+        for job in pending if self.options.cancel else ():
             await self.ask(lambda hr, job=job: hr.cancel(job.id))
-        await self.until_rest("after the kills")
+        await self.until_rest("after the kills", REST_WITHIN + 60 * self.options.opening)
         self.found |= {
             "kills": dict(self.kills),
             "seconds": round(broke),
+            "waited_for_closed_pools": len(pending),
             "rest_after_s": round(time.monotonic() - began - broke),
         }
 
@@ -236,9 +238,9 @@ class Campaign:
             flush=True,
         )
 
-    async def until_rest(self, when: str) -> None:
+    async def until_rest(self, when: str, within: float = REST_WITHIN) -> None:
         """Until every job has ended, and no instance lives, by the ledger and by the providers."""
-        deadline, living, left = time.monotonic() + REST_WITHIN, ["?"], {"?"}
+        deadline, living, left = time.monotonic() + within, ["?"], {"?"}
         while time.monotonic() < deadline:
             views = await self.ask(lambda hr: hr.instances())
             living = [f"{one.instance} {one.stage}" for one in views if not one.ended_at]
@@ -246,7 +248,9 @@ class Campaign:
             if not living and not left and not await self.waiting():
                 return
             await asyncio.sleep(1.0)
-        self.verdict.wrong(f"{when}: {len(left)} instances run, {len(living)} live in the ledger", [*left, *living])
+        pending = [job.id for job in await self.ask(lambda hr: hr.jobs(states=("pending",)))]
+        what = f"{len(left)} instances run, {len(living)} live in the ledger, {len(pending)} jobs wait"
+        self.verdict.wrong(f"{when}: {what}", [*left, *living, *pending])
 
     async def waiting(self) -> int:
         """Jobs that have not ended."""
@@ -478,6 +482,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--notices", type=int, default=100, help="spot notices (default: 100)")
     parser.add_argument("--minutes", type=float, default=120.0, help="at most so long for the kills (default: 120)")
     parser.add_argument("--seed", default=str(random.SystemRandom().randrange(10_000)), help="default: by chance")
+    parser.add_argument(
+        "--cancel",
+        action="store_true",
+        help="cancel what waits after the kills for pools and offers that are closed for a time",
+    )
+    parser.add_argument(
+        "--opening", type=float, default=70.0, metavar="MINUTES", help="how long they may take to open (default: 70)"
+    )
     parser.add_argument("--no-cap", dest="cap", action="store_false", help="without the pool with a cap")
     parser.add_argument("--no-end", dest="end", action="store_false", help="without the end of the control plane")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")

@@ -12,7 +12,21 @@ from tests.patience import PATIENCE
 
 def test_a_few_kills_and_notices_leave_no_instance_and_lose_no_checkpoint(tmp_path: Path) -> None:
     found = tmp_path / "found.json"
-    words = ("--kills", "6", "--notices", "1", "--minutes", "3", "--seed", "1", "--no-cap", "--no-end", "--json", str(found))
+    words = (
+        "--kills",
+        "6",
+        "--notices",
+        "1",
+        "--minutes",
+        "3",
+        "--seed",
+        "1",
+        "--cancel",
+        "--no-cap",
+        "--no-end",
+        "--json",
+        str(found),
+    )
     done = subprocess.run(
         [sys.executable, "-m", "tests.chaos.burst", *words], capture_output=True, text=True, timeout=6 * PATIENCE, check=False
     )
