@@ -13,6 +13,7 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.facts.nodes import Device
 from headrace.contracts.values.amounts import CPU_UNITS
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
+from headrace.domain.model.jobs import JobRecord
 from headrace.domain.placement.offers import closed_for, living
 from headrace.provisioner.decide import Call, Provisioner
 from headrace.provisioner.providers import Listed
@@ -42,29 +43,48 @@ class Away(Exception):
 
 @dataclass(slots=True)
 class Machine:
-    """An instance as the provider has it. `joins_at`, `dies_at`: 0: never."""
+    """An instance as the provider has it. `joins_at`, `dies_at`: 0: never. `price`: of an hour; `ended_at`: 0: it runs."""
 
     name: str
     made_at: int
     joins_at: int
     dies_at: int
     model: str
+    price: int = 0
+    ended_at: int = 0
     runs: bool = True
     joined: bool = False
     lost: bool = False
 
 
 class CloudWorld:
-    """One history. `violations`: promises that were broken, one line each."""
+    """One history. `violations`: promises that were broken, one line each.
 
-    def __init__(self, seed: int, min_nodes: int = 0) -> None:
+    `cap`: of the pool. `caps`: of the tenants' shares in it, by tenant; tenant `default` has policy `ml`, others one of their own.
+    `orderly`: no instance is made long after it was asked for, which no cap knows of.
+    """
+
+    def __init__(
+        self, seed: int, min_nodes: int = 0, *, cap: str = "", caps: dict[str, str] | None = None, orderly: bool = False
+    ) -> None:
         self.chance = Random(seed)
-        cloud = d.Pool(name="cloud", selector={"site": "cloud"}, burst=d.Burst(**{**_fields(BURST), "min_nodes": min_nodes}))
-        self.history = History(policy("ml", profiles=LINKS, reservation=gpus(8)), pools=(HALL, cloud), profiles=PROFILES)
+        self.orderly = orderly
+        burst = d.Burst(**{**_fields(BURST), "min_nodes": min_nodes, "cap": cap})
+        cloud = d.Pool(name="cloud", selector={"site": "cloud"}, burst=burst)
+        self.caps = caps or {}
+        others = [name for name in self.caps if name != "default"]
+        self.queues = [("default", "ml"), *((name, f"ml-{name}") for name in others)]
+        tenants = tuple(
+            d.Tenant(name=name, shares=(d.Share(pool="cloud", cap=most), d.Share(pool="hall")))
+            for name, most in self.caps.items()
+        )
+        policies = [policy(name, tenant=tenant, profiles=LINKS, reservation=gpus(8)) for tenant, name in self.queues]
+        self.history = History(*policies, pools=(HALL, cloud), profiles=PROFILES, tenants=tenants)
         self.history.node("h1", 1)
         self.machines: dict[str, Machine] = {}
         self.late: list[tuple[int, str]] = []
         self.ends: dict[str, int] = {}
+        self.leaving: dict[str, int] = {}
         self.violations: list[str] = []
         self.absent: dict[str, int] = {}
         self.stated: list[tuple[int, f.AnyFact]] = []
@@ -90,7 +110,9 @@ class CloudWorld:
         """Play the busy hour, and the quiet time after it."""
         while self.now < START + BUSY + QUIET:
             if self.faulty and self.chance.random() < 0.15:
-                self.history.admit(self.chance.choice(("ml/one", "ml/two")), preemptible=self.chance.random() < 0.7)
+                tenant, name = self.queues[0] if len(self.queues) == 1 else self.chance.choice(self.queues)
+                kind = self.chance.choice(("one", "two"))
+                self.history.admit(f"{name}/{kind}", tenant=tenant, preemptible=self.chance.random() < 0.7)
             if self.faulty and self.chance.random() < 0.1:
                 self._start()
             self._machines_go_on()
@@ -100,7 +122,12 @@ class CloudWorld:
             if self.chance.random() < TICK / MINUTE:
                 self._reconcile()
             self._look()
-            self.history.wait(TICK)
+            self.history.wait(self._pause())
+
+    def _pause(self) -> int:
+        """Until the next round: of a pool with a cap until the provisioner has to look at it, if that is sooner."""
+        burst, due = self.state.pools["cloud"].document.burst, self.provisioner.next_wakeup()
+        return min(TICK, max(SECOND, due - self.now)) if burst is not None and burst.cap and due is not None else TICK
 
     def _say(self, *facts: f.AnyFact, by: str) -> None:
         self.history.append_facts(*facts, by=by)
@@ -125,7 +152,7 @@ class CloudWorld:
             fate = self.chance.random() if self.faulty else 1.0
             if fate < 0.1:
                 continue  # the provider is away
-            if fate < 0.15 and call.what == "create":
+            if fate < 0.15 and call.what == "create" and not self.orderly:
                 self.late.append((self.now + self.chance.randint(1, 20) * MINUTE, call.instance))
                 continue  # the call arrives when its caller has given up
             answer = self._perform(call)
@@ -159,6 +186,7 @@ class CloudWorld:
                 0 if fate < 0.1 else self.now + boots * SECOND,
                 self.now + self.chance.randint(1, 40) * MINUTE if 0.1 <= fate < 0.25 else 0,
                 "A100" if 0.25 <= fate < 0.3 else "H100",
+                self.state.instances[name].price if name in self.state.instances else 0,
             )
         return known
 
@@ -167,8 +195,8 @@ class CloudWorld:
         if node is not None and node.leases and node.healthy:
             self.violations.append(f"{name} was ended under a lease")
         machine = self.machines.get(name)
-        if machine is not None:
-            machine.runs = False
+        if machine is not None and machine.runs:
+            machine.runs, machine.ended_at = False, self.now
 
     def _machines_go_on(self) -> None:
         for due, name in [one for one in self.late if one[0] <= self.now]:
@@ -177,7 +205,7 @@ class CloudWorld:
                 self._make(name)
         for one in self.machines.values():
             if one.runs and one.dies_at and one.dies_at <= self.now:
-                one.runs = False
+                one.runs, one.ended_at = False, one.dies_at
             may = (instance := self.state.instances.get(one.name)) is not None and instance.lives  # else its login is revoked
             if may and one.runs and one.joins_at and one.joins_at <= self.now and not one.joined:
                 one.joined = True
@@ -202,8 +230,22 @@ class CloudWorld:
         for job in list(self.state.jobs.values()):
             if not job.leases or not all(self._is_there(lease.node) for lease in job.leases.values()):
                 continue
-            if job.state == "stopping" or (job.state == "running" and self.ends.get(job.key, 0) <= self.now):
+            if (
+                self._leaves(job)
+                if job.state == "stopping"
+                else job.state == "running" and self.ends.get(job.key, 0) <= self.now
+            ):
                 self.history.end(job)
+
+    def _leaves(self, job: JobRecord) -> bool:
+        """Whether a job that was told to stop has left: half of the jobs take all the time that they have."""
+        if job.stop is None or job.key not in self.leaving:
+            ladder = job.stop.callback_grace + job.stop.term_grace if job.stop is not None else 0
+            self.leaving[job.key] = job.stop_at + self.chance.choice((0, ladder))
+        if self.leaving[job.key] > self.now:
+            return False
+        del self.leaving[job.key]
+        return True
 
     def _reconcile(self) -> None:
         fate = self.chance.random() if self.faulty else 1.0
@@ -232,6 +274,11 @@ class CloudWorld:
             node = self.state.nodes.get(one.name)
             if one.market == "spot" and node is not None and not all(lease.job.preemptible for lease in node.leases.values()):
                 self.violations.append(f"{one.name} is a spot instance, and runs a job that is not preemptible")
+
+    @property
+    def billed(self) -> int:
+        """What the machines have cost until now, in millionths."""
+        return sum(one.price * ((one.ended_at or self.now) - one.made_at) // HOUR for one in self.machines.values())
 
     @property
     def running(self) -> set[str]:

@@ -10,7 +10,8 @@ import os
 import pytest
 
 from headrace.contracts import facts as f
-from headrace.contracts.values.durations import HOUR
+from headrace.contracts.values.durations import HOUR, MINUTE
+from headrace.contracts.values.money import MILLION
 from tests.properties.cloud_world import BUSY, QUIET, CloudWorld
 from tests.unit.allocator.history import START
 
@@ -39,3 +40,26 @@ def test_without_new_work_instances_neither_come_nor_go(seed: int) -> None:
     world.play()
     late = [fact for at, fact in world.stated if at > START + BUSY + QUIET - 3 * HOUR]
     assert late == []
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_cap_is_overrun_by_no_more_than_a_node_minute(seed: int) -> None:
+    cap = 1 + seed % 3
+    world = CloudWorld(seed, cap=str(cap), orderly=True)
+    world.play()
+
+    assert world.violations == []
+    assert world.running == set()
+    dearest = 2 * MILLION
+    assert world.billed <= cap * MILLION + dearest * MINUTE // HOUR
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_without_new_work_instances_neither_come_nor_go_whatever_tenants_may_spend(seed: int) -> None:
+    caps = ("0.3", "0.6", "2", "")
+    world = CloudWorld(seed, caps={"default": caps[seed % 4], "acme": caps[seed // 4 % 4]}, cap=("", "3")[seed % 2])
+    world.play()
+
+    assert world.violations == []
+    assert [fact for at, fact in world.stated if at > START + BUSY + QUIET - 3 * HOUR] == []
+    assert world.running == set()

@@ -17,6 +17,7 @@ from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.attempts import DISPUTED
 from headrace.domain.model.job_states import JobState
+from headrace.domain.placement.offers import leaves_by
 from headrace.domain.queueing.admissible import Rejection, never_fits
 from headrace.domain.queueing.freeze_drain import holding_under, waiting_under
 
@@ -273,17 +274,12 @@ def _overtime(state: State, now: int) -> Iterator[Due]:
             yield job, [stop(job, _OVERTIME[job.state])]
 
 
-INTERRUPTED_SPARE = 20 * SECOND
-"""How long before its instance is taken back the last process of a job has left."""
-
-
 def _leave_in_time(state: State, node: NodeState, job: JobRecord, now: int) -> f.StopOrderedV1:
-    """The order to leave a node that is drained; if its provider takes it back, within the time that is left (R38)."""
+    """The order to leave a node that is drained; of an instance, within the time that its provider or its pool's cap leaves (R38)."""
     instance = state.instances.get(node.name)
-    if instance is None or not instance.deadline or instance.released != "interrupted":
+    if instance is None or (until := leaves_by(instance)) is None:
         return stop(job, "drain")
-    order = stop(job, "interrupted")
-    left = max(0, instance.deadline - INTERRUPTED_SPARE - now)
+    order, left = stop(job, "interrupted" if instance.released == "interrupted" else "drain"), max(0, until - now)
     term = min(order.ladder.term_grace, left)
     ladder = structs.replace(order.ladder, callback_grace=min(order.ladder.callback_grace, left - term), term_grace=term)
     return structs.replace(order, ladder=ladder)

@@ -24,6 +24,7 @@ from headrace.domain.placement.pool_growth import (
     closed_for,
     creatable_nodes,
     due_at,
+    may_hold,
     nodes_for,
     replicas_in,
     request_for,
@@ -160,23 +161,27 @@ class TenantCaps:
 
 
 def _asks_in(state: State, group: JobGroup, creatable: dict[str, int], left: TenantCaps, now: int) -> PoolState | None:
-    """The first pool of the order in which growth would help; None while one grows for it, or victims are searched."""
+    """The first pool in which growth would help; None while one grows for it, or victims are searched.
+
+    The order is that in which jobs are granted places: for each GPU model that the jobs may be given (R42), the pools of the profile.
+    """
     profile = state.profile(group.policy.document.tenant, group.profile)
-    for name in profile.pools if profile is not None else ():
-        pool = state.pools.get(name)
-        if pool is None or not _is_open_to(state, group, pool):
-            continue
-        if pool.search is not None and pool.search.job.key in group.members:
-            return None
-        burst, growth = pool.document.burst, state.terms.growths.get(name)
-        if burst is None or group.request.required or request_for(burst.node, group.request, state.terms.level) is None:
-            continue
-        if growth is not None and growth.open:
-            return None
-        if is_provided(state, burst) and not open_offers(state, pool, now, spot=not group.request.shape.steady):
-            continue
-        if creatable[name] and (may_borrow(group) or may_hold_inside(state, group, pool)) and left.nodes(group, pool):
-            return pool
+    pools = [pool for name in (profile.pools if profile is not None else ()) if (pool := state.pools.get(name)) is not None]
+    pools = [pool for pool in pools if _is_open_to(state, group, pool)]
+    for request in group.request.each:
+        for pool in pools:
+            name, burst = pool.document.name, pool.document.burst
+            if pool.search is not None and pool.search.job.key in group.members:
+                return None
+            if burst is None or request.required or not may_hold(burst.node, request.shape, state.terms.level):
+                continue
+            growth = state.terms.growths.get(name)
+            if growth is not None and growth.open:
+                return None
+            if is_provided(state, burst) and not open_offers(state, pool, now, spot=not request.shape.steady):
+                continue
+            if creatable[name] and (may_borrow(group) or may_hold_inside(state, group, pool)) and left.nodes(group, pool):
+                return pool
     return None
 
 

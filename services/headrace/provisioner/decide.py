@@ -48,10 +48,15 @@ POOL_NAME_MAX = 54
 
 DEFAULT_BOOT = 4 * MINUTE
 
-MANY, PAUSE_EACH = 100, 150
+MANY, PAUSE_EACH = 100, 300
 """With more instances than `MANY` a round is not repeated for every record of others, but after `PAUSE_EACH` microseconds for each
-instance. A round takes about 2 microseconds for each, so all rounds of a minute take less than a second of CPU.
+instance. A round, with the question when the next one is due, takes some 3 microseconds for each, so that all rounds of a minute take less
+than a second of CPU.
 """
+
+
+BEFORE_CAP = ("pool_closed", "interrupted")
+"""Causes of a release that are named also if the cap is reached."""
 
 
 class Call(NamedTuple):
@@ -144,6 +149,12 @@ def calls(state: State) -> Iterator[Call]:
             yield Call("create", one.name)
 
 
+def _holds(state: State, one: Instance) -> bool:
+    """Whether its node holds a lease."""
+    node = state.nodes.get(one.name)
+    return node is not None and bool(node.leases)
+
+
 def _is_busy(state: State, one: Instance) -> bool:
     """Whether its node holds a lease that it could still run; what an absent node holds is for the allocator to end."""
     node = state.nodes.get(one.name)
@@ -153,12 +164,15 @@ def _is_busy(state: State, one: Instance) -> bool:
 def releases(state: State, now: int) -> Iterator[f.InstanceReleasedV1]:
     """Instances that are to end, each with the cause."""
     spare: dict[str, int] = {}
+    over = {name for name, pool in state.pools.items() if is_over_cap(state, pool, now)}
+    bursts = {name: burst for name, pool in state.pools.items() if is_provided(state, burst := pool.document.burst)}
     for one in state.instances.values():
-        if not one.serves:
+        if one.ended_at or one.released:
             continue
-        pool = state.pools.get(one.pool)
-        burst = pool.document.burst if pool is not None else None
-        cause = _why_release(state, one, pool, burst, now)
+        pool, burst = state.pools.get(one.pool), bursts.get(one.pool)
+        cause = _why_release(state, one, burst, now) if burst is not None else "pool_closed"
+        if one.pool in over and cause not in BEFORE_CAP:
+            cause = "cap"
         if cause in ("idle", "unused") and pool is not None and burst is not None:
             spare.setdefault(one.pool, _serving(state, pool) - burst.min_nodes)
             if spare[one.pool] <= 0:
@@ -168,13 +182,9 @@ def releases(state: State, now: int) -> Iterator[f.InstanceReleasedV1]:
             yield f.InstanceReleasedV1(instance=one.name, cause=cause, closed_until=_closed_until(state, one, cause, now))
 
 
-def _why_release(state: State, one: Instance, pool: PoolState | None, burst: Burst | None, now: int) -> str:
-    if pool is None or burst is None or not is_provided(state, burst):
-        return "pool_closed"
+def _why_release(state: State, one: Instance, burst: Burst, now: int) -> str:
     if one.deadline:
         return "interrupted"
-    if is_over_cap(state, pool, now):
-        return "cap"
     if not one.joined_at:
         if one.created_at:
             return "boot_failed" if now >= one.created_at + 2 * burst.boot else ""
@@ -188,7 +198,7 @@ def _why_release(state: State, one: Instance, pool: PoolState | None, burst: Bur
         return "mismatch"
     if burst.max_life and now >= one.joined_at + burst.max_life:
         return "max_life"
-    if not _is_idle(node) or now < max(one.emptied_at + burst.idle, one.created_at + burst.min_life):
+    if node.leases or now < one.emptied_at + burst.idle or now < one.created_at + burst.min_life or not _is_idle(node):
         return ""
     return "idle" if one.used else "unused"
 
@@ -199,14 +209,18 @@ def _is_idle(node: NodeState) -> bool:
 
 def _differs(node: NodeState, burst: Burst) -> bool:
     """Whether a node came with other GPUs than were promised; unfit ones were promised too."""
-    promised = burst.node
-    return len(node.devices) < promised.gpus or any(
-        device.model != promised.gpu_model or device.mig != promised.mig for device in node.devices
-    )
+    promised, model, mig = burst.node, burst.node.gpu_model, burst.node.mig
+    for device in node.devices:
+        if device.model != model or device.mig != mig:
+            return True
+    return len(node.devices) < promised.gpus
 
 
 def _closed_until(state: State, one: Instance, cause: str, now: int) -> int:
     if cause == "unused":
+        with_it = (other for other in state.instances.values() if (other.pool, other.growth) == (one.pool, one.growth))
+        if one.growth and any(other.used or _holds(state, other) for other in with_it):
+            return 0
         growth = state.terms.growths.get(one.pool)
         return now + (CLOSED_FIRST << min(growth.failures if growth is not None else 0, DOUBLINGS_MAX))
     if cause in ("boot_failed", "no_answer", "mismatch"):

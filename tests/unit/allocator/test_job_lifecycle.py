@@ -871,3 +871,13 @@ def test_jobs_leave_an_instance_that_is_taken_back_before_its_deadline(left, cal
     history.append_facts(notice, by="node.n1")
     history.append_facts(f.InstanceReleasedV1(instance="n1", cause="interrupted"), by="provisioner")
     assert lifecycle_facts(history) == [stopped(job, "interrupted", callback_grace=callback, term_grace=term)]
+
+
+@pytest.mark.parametrize(("callback", "left"), [(5 * MINUTE, 5 * MINUTE), (HOUR, 10 * MINUTE - 30 * SECOND)])
+def test_when_the_cap_of_a_pool_is_reached_ladders_are_cut_to_ten_minutes(callback, left):  # R28, R38
+    history = new_history(preemption=terms(callback_grace=callback, term_grace=30 * SECOND))
+    job = history.run("ml/one")
+    order = {"pool": "hall", "provider": "x", "offer": OfferTaken(name="o"), "token": "t", "expires": history.now + 1}
+    history.append_facts(f.InstanceOrderedV1(instance="n1", **order), by="provisioner")
+    history.append_facts(f.InstanceReleasedV1(instance="n1", cause="cap"), by="provisioner")
+    assert lifecycle_facts(history) == [stopped(job, "drain", callback_grace=left, term_grace=30 * SECOND)]

@@ -286,3 +286,45 @@ def test_a_job_of_gpu_memory_asks_under_a_cap_for_nodes_of_the_model_that_can_be
     waiting = {"request": {GPU: shares[0].gpu}, "gpu_memory": 36 * 1024, "shares": shares}
     first, *_ = [history.admit("ml/large", **waiting) for _ in range(4)]
     assert asked(history) == [wanted("cloud", 1, first)]
+
+
+def two_models(*pools: str, models: tuple[str, ...]) -> History:
+    """A full hall, and a cloud for each of two GPU models, asked in the order of `pools`; jobs ask for GPU memory."""
+    clouds = tuple(
+        d.Pool(
+            name=name,
+            selector={"site": name},
+            burst=replace(CLOUD.burst, node=d.BurstNode(gpus=1, gpu_model=model), max_nodes=1),
+        )
+        for name, model in (("scarce", "H100-80GB"), ("cheap", "A100-40GB"))
+    )
+    of_memory = d.Profile(name="large", request={GPU_MEMORY: 36 * 1024}, gpu_models=models, pools=("hall", *pools))
+    link = (d.PolicyProfile(name="large"),)
+    return History(policy("ml", profiles=link), pools=(HALL, *clouds), profiles=(of_memory,))
+
+
+SHARE = {
+    "H100-80GB": ModelShare(model="H100-80GB", gpu=GPU_UNITS // 2),
+    "A100-40GB": ModelShare(model="A100-40GB", gpu=924 * 126),
+}
+
+
+@pytest.mark.parametrize("models", [("H100-80GB", "A100-40GB"), ("A100-40GB", "H100-80GB")])
+@pytest.mark.parametrize("pools", [("scarce", "cheap"), ("cheap", "scarce")])
+def test_growth_is_asked_for_in_the_order_of_gpu_models_whatever_that_of_the_pools_is(models, pools):  # R38, R42
+    history = two_models(*pools, models=models)
+    shares = tuple(SHARE[model] for model in models)
+    history.admit("ml/large", request={GPU: shares[0].gpu}, gpu_memory=36 * 1024, shares=shares)
+    of_model = {"H100-80GB": "scarce", "A100-40GB": "cheap"}
+    provisioner, ordered = Provisioner(history.state), []
+    while any(isinstance(fact, f.GrowthRequestedV1) for fact in history.allocate()):
+        (order,) = provisioner.decide(history.now)
+        history.append_facts(order, by="provisioner")
+        ordered.append(order.pool)
+        history.append_facts(
+            f.InstanceRefusedV1(instance=order.instance, code="CAPACITY", closed_until=history.now + MINUTE), by="provisioner"
+        )
+        assert history.allocate() == (
+            f.GrowthEndedV1(pool=order.pool, outcome="no_capacity", closed_until=history.now + MINUTE),
+        )
+    assert ordered == [of_model[model] for model in models]

@@ -9,7 +9,7 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.values.durations import DAY, HOUR, MINUTE
 from headrace.provisioner.decide import MANY, PAUSE_EACH, Call
 from tests.unit.domain.site import place
-from tests.unit.provisioner.cloud import BOOT, IDLE, OFFERS, Cloud
+from tests.unit.provisioner.cloud import BOOT, IDLE, OFFERS, Cloud, cloud
 
 
 def released(name: str, cause: str, until: int = 0, **fields: str) -> f.InstanceReleasedV1:
@@ -81,11 +81,31 @@ def test_an_idle_node_leaves_after_its_time():
     assert (site.decide(), site.provisioner.next_wakeup()) == ((), site.now + 1)
     site.leave(job)
     site.wait(1)
-    assert site.decide() == (released(second, "unused", site.now + 10 * MINUTE),)
+    assert site.decide() == (released(second, "unused"),)
     site.wait(IDLE - 1)
     assert site.decide() == (released(first, "idle"),)
     assert site.decide() == ()
     assert site.provisioner.calls == (Call("end", first), Call("end", second))
+
+
+def test_several_nodes_that_never_ran_anything_close_their_pool_once():
+    site = Cloud()
+    names = site.joined(2)
+    site.wait(IDLE)
+    until = site.now + 10 * MINUTE
+    assert site.decide() == tuple(released(name, "unused", until) for name in names)
+    growth = site.state.terms.growths["cloud"]
+    assert (growth.failures, growth.closed_until) == (1, until)
+
+
+def test_a_node_that_never_ran_anything_closes_nothing_if_one_that_was_ordered_with_it_did():
+    site = Cloud()
+    first, second = site.joined(2)
+    site.run("a", place(first, 0), pool="cloud")
+    site.wait(IDLE)
+    assert site.decide() == (released(second, "unused"),)
+    growth = site.state.terms.growths["cloud"]
+    assert (growth.failures, growth.closed_until) == (0, 0)
 
 
 def test_a_node_on_which_something_is_kept_is_not_idle():
@@ -212,19 +232,47 @@ def test_nothing_is_ordered_that_the_cap_could_not_pay():
     assert site.decide() == ()
 
 
-def test_at_the_cap_every_instance_leaves_and_the_next_month_begins_anew():
+LEAVES_AT = HOUR // 2 - 2 * MINUTE
+"""When such an instance with a job has to leave: its ladder takes 90 s, and 30 s later it is gone."""
+
+
+def test_instances_leave_so_early_that_the_cap_pays_for_the_ladders_of_their_jobs_and_the_next_month_begins_anew():
     site = Cloud(**CAPPED)
     (name,) = site.joined()
+    began = site.now
     site.run("a", place(name, 0), pool="cloud")
     site.decide()
-    assert site.provisioner.next_wakeup() <= site.now + HOUR // 2 + 1
-    site.wait(HOUR // 2)
+    assert site.provisioner.next_wakeup() <= began + LEAVES_AT + 1
+    site.wait(LEAVES_AT - 1)
+    assert site.decide() == ()
+    site.wait(1)
     assert site.decide() == (released(name, "cap"),)
     site.append_facts(f.InstanceEndedV1(instance=name, cause="cap", at=site.now), by="provisioner")
     site.grow()
     assert site.decide() == ()
     site.wait(31 * DAY)
     assert len(site.decide()) == 1
+
+
+def test_when_the_cap_is_reached_nothing_more_is_ordered_in_that_month_until_it_is_raised():
+    site = Cloud(**{**CAPPED, "cap": "9"})
+    (name,) = site.joined()
+    job = site.run("a", place(name, 0), pool="cloud")
+    site.wait(HOUR + LEAVES_AT)
+    assert site.decide() == (released(name, "cap"),)
+    site.leave(job)
+    site.append_facts(f.InstanceEndedV1(instance=name, cause="cap", at=site.now), by="provisioner")
+    site.grow()
+    assert site.decide() == (), "what the ladder did not take would pay for nothing"
+    site.law(cloud(**{**CAPPED, "cap": "19"}))
+    assert len(site.decide()) == 1
+
+
+def test_an_instance_is_ordered_only_if_the_cap_also_pays_for_its_end():
+    for cap, orders in (("1.24", 0), ("1.25", 1), ("2.49", 1), ("2.5", 2)):
+        site = Cloud(**{**CAPPED, "cap": cap})
+        site.grow(5)
+        assert len(site.decide()) == orders, cap
 
 
 def test_with_very_many_instances_it_looks_after_a_pause_instead_of_at_every_record():

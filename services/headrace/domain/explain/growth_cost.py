@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.contracts.values.durations import HOUR, format_duration
 from headrace.contracts.values.money import format_money
 from headrace.domain.placement.offers import affordable_to, estimate, is_provided, open_offers, price_of
-from headrace.domain.placement.pool_growth import GrowthRequest, may_hold, nodes_for, request_for
+from headrace.domain.placement.pool_growth import GrowthRequest, nodes_for, request_for
 from headrace.domain.state.tenant_spending import cap_of, spent_by
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def growth_costs(
 
 def over_share(state: State, job: JobRecord, pool: PoolState, now: int) -> str | None:
     """What the tenant has spent of its cap in a pool that could create nodes for the job; None if its cap pays for one."""
-    burst, tenant, shape = pool.document.burst, job.policy.document.tenant, job.request.shape
-    if burst is None or not may_hold(burst.node, shape) or affordable_to(state, tenant, pool, now, spot=not shape.steady):
+    burst, tenant, spot = pool.document.burst, job.policy.document.tenant, not job.request.shape.steady
+    if burst is None or request_for(burst.node, job.request) is None or affordable_to(state, tenant, pool, now, spot=spot):
         return None
     name = pool.document.name
     spent, cap = format_money(spent_by(state, tenant, name, now)), format_money(cap_of(state, tenant, name))

@@ -351,7 +351,7 @@ def _is_kept_away(case: WaitCase, refused: tuple[str, ...]) -> bool:
 
 def _waiting_for_capacity(case: WaitCase) -> Grounds | None:
     pools = () if case.fits_now or case.job.request.required else pools_of(case.state, case.job)
-    return _grounds(growing_for(case.state, pools, case.job.request.shape))
+    return _grounds(growing_for(case.state, pools, case.job.request))
 
 
 def _fragmented(case: WaitCase) -> Grounds | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
+from headrace.contracts.values.money import millionths
 from headrace.domain.fold.node_orders import cancel_drain, cordon, end_probation
 from headrace.domain.fold.nodes import set_status
 from headrace.domain.model.calendar import period_of
@@ -72,11 +73,18 @@ def _released(state: State, fact: f.InstanceReleasedV1, _sequence: int, _place: 
     if fact.cause in UNLESS_BUSY and node is not None and node.leases:
         return
     instance.released, instance.released_at = fact.cause, state.now
+    if fact.cause == "cap":
+        _note_cap(state, instance.pool)
     if fact.cause in OF_THE_OFFER:
         _close(state, instance, fact.cause.upper(), fact.closed_until)
     growth = state.terms.growths.get(instance.pool)
-    if fact.cause == "unused" and growth is not None and not growth.open:
-        growth.failures, growth.closed_until = growth.failures + 1, max(growth.closed_until, fact.closed_until)
+    if (
+        fact.cause == "unused"
+        and growth is not None
+        and not growth.open
+        and growth.closed_until <= state.now < fact.closed_until
+    ):
+        growth.failures, growth.closed_until = growth.failures + 1, fact.closed_until
     if node is not None:
         end_probation(state, node.name)
         cordon(state, node.name, f"its instance is to end: {fact.cause}", by=fact.by or SELF)
@@ -91,13 +99,28 @@ def _ended(state: State, fact: f.InstanceEndedV1, _sequence: int, _place: int) -
     if instance is None or not instance.lives:
         return
     instance.ended, instance.ended_at = fact.cause, _between(instance.created_at or instance.ordered_at, fact.at, state.now)
-    month, _ = period_of("month", None, state.now)
-    spent = state.spent.get(instance.pool)
-    if spent is None or spent.month != month:
-        spent = state.spent[instance.pool] = Spending(month)
-    spent.amount += instance.cost(month, instance.ended_at)
+    spent = _spending(state, instance.pool)
+    spent.amount += instance.cost(spent.month, instance.ended_at)
     _leave(state, fact.instance)
     _stir(state, instance.pool)
+
+
+def _spending(state: State, pool: str) -> Spending:
+    """What the pool has spent in this month, to be changed."""
+    month, _ = period_of("month", None, state.now)
+    spent = state.spent.get(pool)
+    if spent is None or spent.month != month:
+        spent = state.spent[pool] = Spending(month)
+    return spent
+
+
+def _note_cap(state: State, name: str) -> None:
+    """The pool's cap is reached: nothing more is ordered in this month, unless the cap is raised."""
+    pool = state.pools.get(name)
+    burst = pool.document.burst if pool is not None else None
+    if burst is not None and burst.cap:
+        spent = _spending(state, name)
+        spent.reached = max(spent.reached, millionths(burst.cap))
 
 
 def _orphan_ended(_state: State, _fact: f.InstanceOrphanEndedV1, _sequence: int, _place: int) -> None:

@@ -77,10 +77,14 @@ class Instance:
 
 @dataclass(slots=True, eq=False)
 class Spending:
-    """What a pool's instances that have ended cost in the month that began at `month`, in millionths."""
+    """What a pool's instances that have ended cost in the month that began at `month`, in millionths.
+
+    `reached`: the greatest cap that was reached in that month, so that instances had to leave; 0: none.
+    """
 
     month: int
     amount: int = 0
+    reached: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.documents.model import PROVIDERS, Burst, Offer
 from headrace.contracts.facts.levels import PROVISIONING
-from headrace.contracts.values.durations import HOUR, MINUTE
+from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.contracts.values.money import millionths
 from headrace.domain.model.calendar import period_of
-from headrace.domain.state.tenant_spending import cap_of, spent_by
+from headrace.domain.state.tenant_spending import cap_of, cost_of, hourly_cost, leases_of, spent_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +26,15 @@ ANY_NUMBER = 1 << 30
 REFUSED_FIRST = MINUTE
 REFUSED_DOUBLINGS = 6
 """An offer that was refused is closed for a minute, then twice as long each time, up to an hour."""
+
+INTERRUPTED_SPARE = 20 * SECOND
+"""How long before its instance is taken back the last process of a job has left."""
+
+GRACE_AT_CAP = 10 * MINUTE
+"""The longest ladder of a job whose instance leaves because the cap of its pool is reached; longer ones are cut to it."""
+
+GONE_WITHIN = 30 * SECOND
+"""How much longer an instance is expected to cost after its jobs have left; a restart of the provisioner takes less."""
 
 OUTCOMES = {
     "CAPACITY": "no_capacity",
@@ -77,31 +86,48 @@ def closed(state: State, pool: str, offer: Offer, now: int) -> str:
 
 
 def affordable(state: State, pool: PoolState, offer: Offer, now: int) -> int:
-    """How many more instances the pool's cap pays for to the end of their estimate; without a cap, or without a price, any number."""
-    burst = pool.document.burst
-    each = estimate(burst, price_of(state, pool.document.name, offer)) if burst is not None else 0
+    """How many more instances the pool's cap pays for to the end of their estimate, and until they are gone.
+
+    Any number without a cap, or without a price. None in the rest of a month in which the cap was reached, until it is raised.
+    """
+    burst, name = pool.document.burst, pool.document.name
+    price = price_of(state, name, offer)
+    each = estimate(burst, price) + price * GONE_WITHIN // HOUR if burst is not None else 0
     if burst is None or not burst.cap or not each:
         return ANY_NUMBER
-    left = millionths(burst.cap) - spent(state, pool, now)
+    cap, known = millionths(burst.cap), state.spent.get(name)
+    if known is not None and known.reached >= cap and known.month == period_of("month", None, now)[0]:
+        return 0
+    left = cap - spent(state, pool, now)
     for one in state.instances.values():  # what those that live will cost at least
-        if one.pool == pool.document.name and one.lives:
-            left -= max(0, estimate(burst, one.price) - one.cost(0, now))
+        if one.pool == name and one.lives:
+            left -= max(0, estimate(burst, one.price) - one.cost(0, now)) + leaving_cost(state, one)
     return max(0, left // each)
+
+
+def leaving_cost(state: State, one: Instance) -> int:
+    """What an instance that is released now will have cost until it is gone, at most: its jobs leave by their ladders first."""
+    node = state.nodes.get(one.name)
+    terms = [lease.job.policy.document.preemption for lease in node.leases.values()] if node is not None else []
+    ladder = max((each.callback_grace + each.term_grace for each in terms), default=0)
+    return one.price * (min(ladder, GRACE_AT_CAP) + GONE_WITHIN) // HOUR
 
 
 def affordable_to(state: State, tenant: str, pool: PoolState, now: int, *, spot: bool = True) -> int:
     """How many instances the tenant's cap in this pool pays for to the end of their estimate; any number without a cap.
 
-    They are counted at the price of the offer that comes first.
+    They are counted at the price of the offer that comes first, beside what the tenant's jobs will cost on instances that are there.
     """
     burst, name = pool.document.burst, pool.document.name
     cap = cap_of(state, tenant, name)
     if burst is None or not cap:
         return ANY_NUMBER
-    left = max(0, cap - spent_by(state, tenant, name, now))
+    left = cap - spent_by(state, tenant, name, now)
+    for lease in leases_of(state, tenant, name):
+        left -= max(0, estimate(burst, hourly_cost(state, lease)) - cost_of(state, lease, 0, now))
     offers = open_offers(state, pool, now, spot=spot)
     each = estimate(burst, price_of(state, name, offers[0])) if offers else 0
-    return left // each if each else ANY_NUMBER if left else 0
+    return max(0, left) // each if each else ANY_NUMBER if left > 0 else 0
 
 
 def spent(state: State, pool: PoolState, now: int) -> int:
@@ -112,19 +138,35 @@ def spent(state: State, pool: PoolState, now: int) -> int:
     return ended + sum(one.cost(month, now) for one in state.instances.values() if one.pool == name and one.lives)
 
 
+def leaves_by(one: Instance) -> int | None:
+    """When the last job has to have left an instance that is to end; None: when its ladder is over."""
+    if one.released == "interrupted" and one.deadline:
+        return one.deadline - INTERRUPTED_SPARE
+    return one.released_at + GRACE_AT_CAP if one.released == "cap" else None
+
+
 def is_over_cap(state: State, pool: PoolState, now: int) -> bool:
-    """Whether the pool has spent its cap of the month."""
-    burst = pool.document.burst
-    return burst is not None and bool(burst.cap) and spent(state, pool, now) >= millionths(burst.cap)
+    """Whether the pool has spent its cap of the month, but for what it costs until its instances are gone."""
+    left = _left_of_cap(state, pool, now)
+    return left is not None and left <= 0
 
 
 def cap_reached_at(state: State, pool: PoolState, now: int) -> int | None:
-    """When the instances that live will have spent the rest of the cap; None without a cap, or while none costs anything."""
+    """When all instances have to leave so that the cap pays for it; None without a cap, or while none costs anything."""
+    hourly = sum(
+        one.price for one in state.instances.values() if one.pool == pool.document.name and one.lives and one.created_at
+    )
+    left = _left_of_cap(state, pool, now) if hourly else None
+    return None if left is None else now + max(0, left) * HOUR // hourly + 1
+
+
+def _left_of_cap(state: State, pool: PoolState, now: int) -> int | None:
+    """What is left of the pool's cap after what its instances have cost and what their leaving costs; None without a cap."""
     burst, name = pool.document.burst, pool.document.name
-    hourly = sum(one.price for one in state.instances.values() if one.pool == name and one.lives and one.created_at)
-    if burst is None or not burst.cap or not hourly:
+    if burst is None or not burst.cap:
         return None
-    return now + max(0, millionths(burst.cap) - spent(state, pool, now)) * HOUR // hourly + 1
+    there = (one for one in state.instances.values() if one.pool == name and one.lives and one.created_at)
+    return millionths(burst.cap) - spent(state, pool, now) - sum(leaving_cost(state, one) for one in there)
 
 
 def reopens_at(state: State, pool: PoolState, now: int) -> int | None:

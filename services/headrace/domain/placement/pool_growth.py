@@ -94,11 +94,11 @@ def _suits(node: BurstNode, shape: Shape) -> bool:
     return not shape.needs_device or node.isolation == ANY or rank(node.isolation) >= shape.isolation
 
 
-def growing_for(state: State, pools: Iterable[PoolState], shape: Shape) -> str | None:
-    """How far the first of the pools is that grows and could then hold one replica; None: none does."""
+def growing_for(state: State, pools: Iterable[PoolState], request: Request) -> str | None:
+    """How far the first of the pools is that grows and could then hold one replica of what a job may be given; None: none does."""
     for pool in pools:
         growth, burst = open_growth(state, pool.document.name), pool.document.burst
-        if growth is not None and burst is not None and may_hold(burst.node, shape):
+        if growth is not None and burst is not None and request_for(burst.node, request) is not None:
             return f"{growth.joined} of {growth.nodes} nodes have come to pool {pool.document.name}{_how(state, pool, growth)}"
     return None
 

@@ -32,14 +32,13 @@ def cap_of(state: State, tenant: str, pool: str) -> int:
 def spend(state: State, lease: LeaseState) -> None:
     """A lease on an instance ends now: its cost in this month is kept."""
     month, _ = period_of("month", None, state.now)
-    hourly = hourly_cost(state, lease)
-    if not hourly:
+    if not hourly_cost(state, lease):
         return
     key = lease.pool, lease.job.policy.document.tenant
     known = state.tenants_spent.get(key)
     if known is None or known.month != month:
         known = state.tenants_spent[key] = Spending(month)
-    known.amount += hourly * max(0, state.now - max(month, lease.granted_at)) // HOUR
+    known.amount += cost_of(state, lease, month, state.now)
 
 
 def spent_by(state: State, tenant: str, pool: str, now: int) -> int:
@@ -47,8 +46,12 @@ def spent_by(state: State, tenant: str, pool: str, now: int) -> int:
     month, _ = period_of("month", None, now)
     known = state.tenants_spent.get((pool, tenant))
     ended = known.amount if known is not None and known.month == month else 0
-    leases = _leases(state, tenant, pool)
-    return ended + sum(hourly_cost(state, one) * max(0, now - max(month, one.granted_at)) // HOUR for one in leases)
+    return ended + sum(cost_of(state, one, month, now) for one in leases_of(state, tenant, pool))
+
+
+def cost_of(state: State, lease: LeaseState, since: int, until: int) -> int:
+    """What a lease that has not ended has cost between two moments, in millionths."""
+    return hourly_cost(state, lease) * max(0, until - max(since, lease.granted_at)) // HOUR
 
 
 def hourly_cost(state: State, lease: LeaseState) -> int:
@@ -60,7 +63,8 @@ def hourly_cost(state: State, lease: LeaseState) -> int:
     return instance.price * min(lease.amounts.get(GPU, 0), whole) // whole if whole else instance.price
 
 
-def _leases(state: State, tenant: str, pool: str) -> Iterator[LeaseState]:
+def leases_of(state: State, tenant: str, pool: str) -> Iterator[LeaseState]:
+    """The tenant's leases on instances of the pool, and on its other nodes, which cost nothing here."""
     known = state.pools.get(pool)
     for node in known.nodes.values() if known is not None and state.instances else ():
         for lease in node.leases.values():

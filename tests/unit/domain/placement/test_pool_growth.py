@@ -7,6 +7,7 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
 from headrace.contracts.values.durations import MINUTE
+from headrace.contracts.values.gpu_memory import ModelShare
 from headrace.domain.model.requests import make_request
 from headrace.domain.placement.pool_growth import (
     GrowthRequest,
@@ -176,13 +177,22 @@ def test_how_far_growth_is_says_who_brings_the_nodes():
     site.append_facts(f.InstanceOrderedV1(instance="hall-1", growth=sequence, **order), by="provisioner")
     site.append_facts(f.InstanceOrderedV1(instance="hall-2", growth=sequence, **order), by="provisioner")
     site.append_facts(f.InstanceCreatedV1(instance="hall-2", provider_id="p", at=1), by="provisioner")
-    shape = request(1).shape
-    assert growing_for(site.state, [hall], shape) == "0 of 2 nodes have come to pool hall (1 ordered, 1 booting)"
+    asked = request(1)
+    assert growing_for(site.state, [hall], asked) == "0 of 2 nodes have come to pool hall (1 ordered, 1 booting)"
     site.append_facts(f.InstanceOrderedV1(instance="hall-3", growth=sequence, price=2_500_000, **order), by="provisioner")
-    assert growing_for(site.state, [hall], shape) == (
+    assert growing_for(site.state, [hall], asked) == (
         "0 of 2 nodes have come to pool hall (2 ordered, 1 booting); the nodes cost 2.50 an hour"
     )
     site.law(pool(burst=d.Burst(provider="none", node=NODE, max_nodes=3)))
-    assert growing_for(site.state, [hall], shape) == (
+    assert growing_for(site.state, [hall], asked) == (
         "0 of 2 nodes have come to pool hall; its provider is none: an operator adds nodes"
     )
+
+
+def test_growth_is_for_a_job_of_gpu_memory_if_the_nodes_have_any_model_that_it_may_be_given():  # R42
+    site = growing(nodes=1)
+    hall, model = site.state.pools["hall"], NODE.gpu_model
+    shares = [ModelShare(model="A100-40GB", gpu=GPU_UNITS), ModelShare(model=model, gpu=GPU_UNITS // 2)]
+    for given, grows in ((shares, True), (shares[:1], False)):
+        asked = make_request({GPU: given[0].gpu}, 1, None, memory=36 * 1024, shares=given)
+        assert (growing_for(site.state, [hall], asked) is not None) is grows

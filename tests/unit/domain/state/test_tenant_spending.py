@@ -76,3 +76,11 @@ def test_a_cap_pays_for_nodes_to_the_end_of_their_estimate() -> None:
     site.wait(41 * MINUTE)
     assert affordable_to(site.state, "default", site.pool, site.now) == 0
     assert affordable_to(site.state, "other", site.pool, site.now) > 1_000
+
+
+def test_what_the_tenants_jobs_will_cost_on_instances_that_are_there_is_taken_off_its_cap() -> None:
+    site = capped(cap="11.99", min_life=HOUR)
+    assert affordable_to(site.state, "default", site.pool, site.now) == 1
+    (node,) = site.joined()
+    running(site, "a", node, gpus=2)
+    assert affordable_to(site.state, "default", site.pool, site.now) == 0
