@@ -34,6 +34,7 @@ from headrace.simulate.scenario import Nodes, Scenario
 from headrace.simulate.world import World
 
 HALL = 80
+MODEL = "H100-80GB"
 CLOUDS = {"no cloud": 0, "10 nodes": 10, "40 nodes": 40, "always enough": 1_000}
 TIMES = 3
 """The cloud's price for a GPU and hour, as a multiple of the hall's."""
@@ -86,7 +87,7 @@ class Overflowing(World):
         """First, nodes that have come."""
         for name in [name for name, at in self.cloud.booting.items() if at <= self.now]:
             del self.cloud.booting[name]
-            row = Nodes(name=name, labels={"site": "cloud"}, gpus=philly.GPUS_PER_NODE)
+            row = Nodes(name=name, labels={"site": "cloud"}, gpus=philly.GPUS_PER_NODE, gpu_model=MODEL)
             self.append(node_writer(name), [self.machines.register(row, name, self.now)])
         super().run_until_stable()
 
@@ -97,7 +98,7 @@ def weeks(nodes: int, limit: int | None) -> dict[str, Any]:
     scenario = trace.scenario(jobs, HALL, saves=True, min_runtime=0)
     if nodes:
         documents = scenario.documents
-        node = BurstNode(gpus=philly.GPUS_PER_NODE, gpu_model="H100-80GB")
+        node = BurstNode(gpus=philly.GPUS_PER_NODE, gpu_model=MODEL)
         burst = Burst(provider="local", node=node, max_nodes=nodes, boot=BOOT, idle=IDLE, offers=(Offer(name="any"),))
         pools = (*documents.pools, Pool(name="cloud", selector={"site": "cloud"}, burst=burst))
         profiles = tuple(structs.replace(profile, pools=(*profile.pools, "cloud")) for profile in documents.profiles)
