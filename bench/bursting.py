@@ -92,9 +92,8 @@ class Overflowing(World):
         super().run_until_stable()
 
 
-def weeks(nodes: int, limit: int | None) -> dict[str, Any]:
-    """One row of the table."""
-    jobs = philly.read(limit)
+def weeks(jobs: list[philly.Job], nodes: int) -> dict[str, Any]:
+    """One row of the table: `nodes` that the cloud has at most."""
     scenario = trace.scenario(jobs, HALL, saves=True, min_runtime=0)
     if nodes:
         documents = scenario.documents
@@ -123,9 +122,9 @@ def show_weeks(limit: int | None, clouds: list[str]) -> dict[str, Any]:
     print(
         f"{'':<14} {'wait mean':>9} {'p50':>8} {'p95':>8} {'completed':>9} {'instances':>9} {'cloud GPU-h':>11} {'cost':>10} {'+':>6}"
     )
-    rows = {}
+    rows, jobs = {}, philly.read(limit)
     for name in clouds:
-        row = rows[name] = weeks(CLOUDS[name], limit)
+        row = rows[name] = weeks(jobs, CLOUDS[name])
         more = 100 * row["cloud_cost"] / row["hall_cost"]
         print(
             f"{name:<14} {row['wait_mean_s']:>9,.0f} {row['wait_p50_s']:>8,.0f} {row['wait_p95_s']:>8,.0f} "
