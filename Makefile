@@ -21,7 +21,7 @@ FLOOR ?= 90
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs page check-page test test-page test-api test-chart test-compiled test-compose test-containers test-daemonset test-deploy test-k8s test-k8s-orders test-systemd test-pythons test-vm check check-quick coverage hooks release properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs page check-page test test-page test-page-memory test-api test-chart test-compiled test-compose test-containers test-daemonset test-deploy test-k8s test-k8s-orders test-systemd test-pythons test-vm check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos chaos-burst durability load rolling
 .PHONY: bench bench-api bench-bursting bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-scale bench-slices bench-storm bench-trace bench-whatif
 
@@ -118,6 +118,9 @@ check-page: ## the page: types, tests, and that the committed files are what is 
 
 test-page: $(INSTALLED) ## the page in Chromium: what make test has of it, how fast it is, and that every role sees its own only; SECONDS=1800
 	@HEADRACE_PAGE_SECONDS=$(or $(SECONDS),45) $(BIN)/pytest -o faulthandler_timeout=0 tests/page tests/page/thorough
+
+test-page-memory: $(INSTALLED) ## memory of the page and the gateway while 500 facts a second come, for half an hour; SECONDS=180
+	@HEADRACE_PAGE_SECONDS=$(or $(SECONDS),1800) $(BIN)/pytest -o faulthandler_timeout=0 tests/page/thorough/test_memory.py
 
 docs: $(INSTALLED) ## build the documentation as a site in .site, with references made from the sources; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

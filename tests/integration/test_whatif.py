@@ -73,6 +73,7 @@ async def test_a_question_that_takes_more_memory_than_its_limit_is_told_so_and_t
     assert peak.exists() is limit_reported
     assert not limit_reported or 140 * 1024**2 < int(peak.read_text()) < 170 * 1024**2
     assert (await supposing.what_if(asking(3), call)).total.after.starts == 3
+    supposing.close()
     assert left_of(nats_server.url, str(peak)) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -88,6 +89,17 @@ def settled(api: Api) -> list[Any]:
     """The preemptions that have ended."""
     found = api.done("root", "GET", "/v1/preemptions").get("preemptions", [])
     return [one for one in found if one.get("settle_time")]
+
+
+@pytest.fixture
+def says(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Print a figure although pytest captures what tests print."""
+
+    def say(text: str) -> None:
+        with capsys.disabled():
+            sys.stdout.write(f"\n  {text}")
+
+    return say
 
 
 class Opened(NamedTuple):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from playwright.sync_api import expect
 
 from tests.page.conftest import STRANGE
+from tests.page.moments import shows_what_the_state_says
 from tests.page.screens import PROVIDERS, SCREENS, inaccessible
 
 
@@ -122,6 +126,10 @@ def test_the_clock_can_be_turned_back_and_the_link_leads_to_the_same_moment(open
     assert api.address
 
 
+def test_the_page_shows_what_the_state_says_at_10_records(opened, api) -> None:
+    shows_what_the_state_says(opened("root"), api, 10)
+
+
 def test_a_change_is_planned_before_it_is_applied(opened, api) -> None:
     page = (seen := opened("boss")).page
     seen.show("policies")
@@ -137,6 +145,31 @@ def test_a_change_is_planned_before_it_is_applied(opened, api) -> None:
     expect(dialog.get_by_role("status")).to_contain_text("Applied as revision")
     assert api.done("boss", "GET", "/v1/tenants/acme/policies/dev")["limit"] == {"gpu": "5"}
     api.done("root", "PATCH", "/v1/tenants/acme/policies/dev", {"limit": {"gpu": "4"}}, update_mask="limit")
+
+
+def test_a_drain_that_is_scheduled_is_shown_before_it_begins_and_then_no_more(opened, api) -> None:
+    page = (seen := opened("root")).page
+    expect(page.get_by_label("Totals")).to_contain_text("of 8")
+    expect(page.get_by_label("Maintenance")).to_have_count(0)
+    (node,) = [node["name"] for node in api.done("root", "GET", "/v1/nodes")["nodes"]]
+    begins = datetime.now(UTC) + timedelta(days=30)
+    api.done("root", "POST", f"/v1/{node}:drain", {"begin_time": begins.isoformat(), "reason": "a new fan"})
+    try:
+        name = node.removeprefix("nodes/")
+        expect(page.get_by_label("Maintenance")).to_contain_text(
+            re.compile(rf"{name} from \d+ \w+ {begins.year}, .* drain · a new fan")
+        )
+        seen.show("nodes")
+        expect(page.get_by_role("row", name=name)).to_contain_text(
+            re.compile(rf"drain from \d+ \w+ {begins.year}, .* a new fan · by .*root")
+        )
+        other = opened("eve").page
+        expect(other.get_by_label("Maintenance")).to_contain_text("drain")
+        expect(other.get_by_label("Maintenance")).not_to_contain_text("fan")
+    finally:
+        api.done("root", "POST", f"/v1/{node}:uncordon", {})
+    seen.show("now")
+    expect(page.get_by_label("Maintenance")).to_have_count(0)
 
 
 def test_a_submit_has_its_verdict_before_it_is_sent(opened) -> None:

@@ -109,9 +109,22 @@ class Questions:
         """The whole installation after a record (0: now), as the API's `Overview`."""
         return await self.called.get("/v1/overview", {"at": str(sequence) if sequence else ""}, LONG)
 
-    def watch_overview(self, since: int = 0) -> AsyncIterator[dict[str, Any]]:
-        """The installation and what happens, as the API's `OverviewChange`; `since`: events after this record."""
-        return self.called.lines("/v1/overview:watch", {"since": str(since) if since else ""})
+    def watch_overview(
+        self,
+        since: int = 0,
+        *,
+        nouns: Sequence[str] = (),
+        tenants: Sequence[str] = (),
+        parts: Sequence[str] = (),
+        every_event: bool = False,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """The installation and what happens, as the API's `OverviewChange`; `since`: events after this record.
+
+        `nouns`, `tenants`: only their events, of the overview only what is of these tenants; `parts`: fields of overviews; empty: all.
+        `every_event`: none is left out, however many there are.
+        """
+        query = {"nouns": nouns, "tenants": tenants, "parts": parts, "every_event": every_event}
+        return self.called.lines("/v1/overview:watch", {"since": str(since) if since else "", **query})
 
     async def queues(self) -> tuple[QueueView, ...]:
         """The tenant's queues, and the usage of their policies."""

@@ -39,10 +39,19 @@ _LONG = 120
 """Maximum length in characters of a field that is shown as it is."""
 
 
-def lines_of(record: Record, sequence: int, tenant: str, state: State) -> Iterator[AuditLine]:
-    """Every fact of a record that `tenant` may read, and the facts that it implies; `state` says which nodes and pools it sees."""
+def _all(_fact: AnyFact) -> bool:
+    return True
+
+
+def lines_of(
+    record: Record, sequence: int, tenant: str, state: State, wants: Callable[[AnyFact], bool] = _all
+) -> Iterator[AuditLine]:
+    """Every fact of a record that `tenant` may read, and the facts that it implies; `state` says which nodes and pools it sees.
+
+    `wants`: which of these facts are asked for.
+    """
     for place, fact in with_implied_facts(record.facts):
-        if may_read(fact, tenant, state):
+        if wants(fact) and may_read(fact, tenant, state):
             text, rule = describe(fact, tenant)
             yield AuditLine(
                 sequence=sequence,
@@ -121,6 +130,15 @@ def may_read(fact: AnyFact, tenant: str, state: State) -> bool:
 def _owner(fact: AnyFact) -> str:
     """The tenant whose submission or object a fact is about; "" without an owner."""
     return (_asker(fact) or _named(fact))[0]
+
+
+def tenants_of(fact: AnyFact) -> frozenset[str]:
+    """The tenants whose jobs or objects a fact is about; empty for what belongs to no tenant, such as nodes."""
+    jobs = jobs_in(fact)
+    if jobs:
+        return frozenset(job.partition(".")[0] for job in jobs)
+    owner = _named(fact)[1] if isinstance(fact, f.TenantAppliedV1 | f.TenantDeletedV1) else _owner(fact)
+    return frozenset(filter(None, (owner,)))
 
 
 def body(fact: AnyFact, tenant: str) -> dict[str, Any]:

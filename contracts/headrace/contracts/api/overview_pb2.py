@@ -29,7 +29,7 @@ from headrace.contracts.api import pools_pb2 as headrace_dot_v1_dot_pools__pb2
 from headrace.contracts.api import queues_pb2 as headrace_dot_v1_dot_queues__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aheadrace/v1/overview.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17headrace/v1/pools.proto\x1a\x18headrace/v1/queues.proto\"&\n\x12GetOverviewRequest\x12\x10\n\x02\x61t\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\"+\n\x14WatchOverviewRequest\x12\x13\n\x05since\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\"\x9c\x02\n\x08Overview\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0b\n\x03tip\x18\x03 \x01(\t\x12 \n\x05pools\x18\x04 \x03(\x0b\x32\x11.headrace.v1.Pool\x12\"\n\x06queues\x18\x05 \x03(\x0b\x32\x12.headrace.v1.Queue\x12\'\n\x05nodes\x18\x06 \x01(\x0b\x32\x18.headrace.v1.NodeColumns\x12+\n\x07\x64\x65vices\x18\x07 \x01(\x0b\x32\x1a.headrace.v1.DeviceColumns\x12+\n\x07holders\x18\x08 \x01(\x0b\x32\x1a.headrace.v1.HolderColumns\"G\n\x0bNodeColumns\x12\x0c\n\x04name\x18\x01 \x03(\t\x12\x0c\n\x04pool\x18\x02 \x03(\t\x12\r\n\x05state\x18\x03 \x03(\t\x12\r\n\x05model\x18\x04 \x03(\t\"\x81\x01\n\rDeviceColumns\x12\x0c\n\x04node\x18\x01 \x03(\x05\x12\x0c\n\x04name\x18\x02 \x03(\t\x12\x0c\n\x04used\x18\x03 \x03(\x05\x12\x0c\n\x04kept\x18\x04 \x03(\x05\x12\r\n\x05unfit\x18\x05 \x03(\t\x12)\n\x06shares\x18\x06 \x01(\x0b\x32\x19.headrace.v1.ShareColumns\"Y\n\x0cShareColumns\x12\x0e\n\x06\x64\x65vice\x18\x01 \x03(\x05\x12\x0e\n\x06holder\x18\x02 \x03(\x05\x12\r\n\x05units\x18\x03 \x03(\x05\x12\x0b\n\x03mig\x18\x04 \x03(\t\x12\r\n\x05start\x18\x05 \x03(\x05\"|\n\rHolderColumns\x12\n\n\x02id\x18\x01 \x03(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x03(\t\x12\x0e\n\x06tenant\x18\x03 \x03(\t\x12\x0c\n\x04user\x18\x04 \x03(\t\x12\r\n\x05queue\x18\x05 \x03(\t\x12\r\n\x05state\x18\x06 \x03(\t\x12\r\n\x05since\x18\x07 \x03(\x03\"\xdc\x01\n\x0eOverviewChange\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x08overview\x18\x03 \x01(\x0b\x32\x15.headrace.v1.Overview\x12*\n\x06\x65vents\x18\x04 \x03(\x0b\x32\x1a.headrace.v1.OverviewEvent\x12\x10\n\x08left_out\x18\x05 \x01(\x05\x12\'\n\x05loads\x18\x06 \x01(\x0b\x32\x18.headrace.v1.DeviceLoads\")\n\x0b\x44\x65viceLoads\x12\x0c\n\x04\x62usy\x18\x01 \x03(\x05\x12\x0c\n\x04idle\x18\x02 \x03(\x05\"\xa0\x01\n\rOverviewEvent\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\n\n\x02\x62y\x18\x04 \x01(\t\x12\x0c\n\x04type\x18\x05 \x01(\t\x12\r\n\x05\x61\x62out\x18\x06 \x01(\t\x12\x0c\n\x04text\x18\x07 \x01(\t\x12\x0c\n\x04rule\x18\x08 \x01(\t2\xd7\x01\n\tOverviews\x12[\n\x0bGetOverview\x12\x1f.headrace.v1.GetOverviewRequest\x1a\x15.headrace.v1.Overview\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/v1/overview\x12m\n\rWatchOverview\x12!.headrace.v1.WatchOverviewRequest\x1a\x1b.headrace.v1.OverviewChange\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/overview:watch0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aheadrace/v1/overview.proto\x12\x0bheadrace.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17headrace/v1/pools.proto\x1a\x18headrace/v1/queues.proto\"&\n\x12GetOverviewRequest\x12\x10\n\x02\x61t\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\"\x87\x01\n\x14WatchOverviewRequest\x12\x13\n\x05since\x18\x01 \x01(\tB\x04\xe2\x41\x01\x01\x12\x13\n\x05nouns\x18\x02 \x03(\tB\x04\xe2\x41\x01\x01\x12\x15\n\x07tenants\x18\x03 \x03(\tB\x04\xe2\x41\x01\x01\x12\x19\n\x0b\x65very_event\x18\x04 \x01(\x08\x42\x04\xe2\x41\x01\x01\x12\x13\n\x05parts\x18\x05 \x03(\tB\x04\xe2\x41\x01\x01\"\x9c\x02\n\x08Overview\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0b\n\x03tip\x18\x03 \x01(\t\x12 \n\x05pools\x18\x04 \x03(\x0b\x32\x11.headrace.v1.Pool\x12\"\n\x06queues\x18\x05 \x03(\x0b\x32\x12.headrace.v1.Queue\x12\'\n\x05nodes\x18\x06 \x01(\x0b\x32\x18.headrace.v1.NodeColumns\x12+\n\x07\x64\x65vices\x18\x07 \x01(\x0b\x32\x1a.headrace.v1.DeviceColumns\x12+\n\x07holders\x18\x08 \x01(\x0b\x32\x1a.headrace.v1.HolderColumns\"}\n\x0bNodeColumns\x12\x0c\n\x04name\x18\x01 \x03(\t\x12\x0c\n\x04pool\x18\x02 \x03(\t\x12\r\n\x05state\x18\x03 \x03(\t\x12\r\n\x05model\x18\x04 \x03(\t\x12\x34\n\x0bmaintenance\x18\x05 \x01(\x0b\x32\x1f.headrace.v1.MaintenanceColumns\"r\n\x12MaintenanceColumns\x12\x0c\n\x04node\x18\x01 \x03(\x05\x12\x0c\n\x04kind\x18\x02 \x03(\t\x12\r\n\x05\x62\x65gin\x18\x03 \x03(\x03\x12\x0b\n\x03\x65nd\x18\x04 \x03(\x03\x12\x0e\n\x06reason\x18\x05 \x03(\t\x12\x14\n\x0cscheduled_by\x18\x06 \x03(\t\"\x81\x01\n\rDeviceColumns\x12\x0c\n\x04node\x18\x01 \x03(\x05\x12\x0c\n\x04name\x18\x02 \x03(\t\x12\x0c\n\x04used\x18\x03 \x03(\x05\x12\x0c\n\x04kept\x18\x04 \x03(\x05\x12\r\n\x05unfit\x18\x05 \x03(\t\x12)\n\x06shares\x18\x06 \x01(\x0b\x32\x19.headrace.v1.ShareColumns\"Y\n\x0cShareColumns\x12\x0e\n\x06\x64\x65vice\x18\x01 \x03(\x05\x12\x0e\n\x06holder\x18\x02 \x03(\x05\x12\r\n\x05units\x18\x03 \x03(\x05\x12\x0b\n\x03mig\x18\x04 \x03(\t\x12\r\n\x05start\x18\x05 \x03(\x05\"|\n\rHolderColumns\x12\n\n\x02id\x18\x01 \x03(\t\x12\x14\n\x0c\x64isplay_name\x18\x02 \x03(\t\x12\x0e\n\x06tenant\x18\x03 \x03(\t\x12\x0c\n\x04user\x18\x04 \x03(\t\x12\r\n\x05queue\x18\x05 \x03(\t\x12\r\n\x05state\x18\x06 \x03(\t\x12\r\n\x05since\x18\x07 \x03(\x03\"\xdc\x01\n\x0eOverviewChange\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x08overview\x18\x03 \x01(\x0b\x32\x15.headrace.v1.Overview\x12*\n\x06\x65vents\x18\x04 \x03(\x0b\x32\x1a.headrace.v1.OverviewEvent\x12\x10\n\x08left_out\x18\x05 \x01(\x05\x12\'\n\x05loads\x18\x06 \x01(\x0b\x32\x18.headrace.v1.DeviceLoads\")\n\x0b\x44\x65viceLoads\x12\x0c\n\x04\x62usy\x18\x01 \x03(\x05\x12\x0c\n\x04idle\x18\x02 \x03(\x05\"\xa0\x01\n\rOverviewEvent\x12\x10\n\x08sequence\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x05\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\n\n\x02\x62y\x18\x04 \x01(\t\x12\x0c\n\x04type\x18\x05 \x01(\t\x12\r\n\x05\x61\x62out\x18\x06 \x01(\t\x12\x0c\n\x04text\x18\x07 \x01(\t\x12\x0c\n\x04rule\x18\x08 \x01(\t2\xd7\x01\n\tOverviews\x12[\n\x0bGetOverview\x12\x1f.headrace.v1.GetOverviewRequest\x1a\x15.headrace.v1.Overview\"\x14\x82\xd3\xe4\x93\x02\x0e\x12\x0c/v1/overview\x12m\n\rWatchOverview\x12!.headrace.v1.WatchOverviewRequest\x1a\x1b.headrace.v1.OverviewChange\"\x1a\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/overview:watch0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,30 +40,40 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETOVERVIEWREQUEST'].fields_by_name['at']._serialized_options = b'\342A\001\001'
   _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['since']._loaded_options = None
   _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['since']._serialized_options = b'\342A\001\001'
+  _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['nouns']._loaded_options = None
+  _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['nouns']._serialized_options = b'\342A\001\001'
+  _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['tenants']._loaded_options = None
+  _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['tenants']._serialized_options = b'\342A\001\001'
+  _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['every_event']._loaded_options = None
+  _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['every_event']._serialized_options = b'\342A\001\001'
+  _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['parts']._loaded_options = None
+  _globals['_WATCHOVERVIEWREQUEST'].fields_by_name['parts']._serialized_options = b'\342A\001\001'
   _globals['_OVERVIEWS'].methods_by_name['GetOverview']._loaded_options = None
   _globals['_OVERVIEWS'].methods_by_name['GetOverview']._serialized_options = b'\202\323\344\223\002\016\022\014/v1/overview'
   _globals['_OVERVIEWS'].methods_by_name['WatchOverview']._loaded_options = None
   _globals['_OVERVIEWS'].methods_by_name['WatchOverview']._serialized_options = b'\202\323\344\223\002\024\022\022/v1/overview:watch'
   _globals['_GETOVERVIEWREQUEST']._serialized_start=190
   _globals['_GETOVERVIEWREQUEST']._serialized_end=228
-  _globals['_WATCHOVERVIEWREQUEST']._serialized_start=230
-  _globals['_WATCHOVERVIEWREQUEST']._serialized_end=273
-  _globals['_OVERVIEW']._serialized_start=276
-  _globals['_OVERVIEW']._serialized_end=560
-  _globals['_NODECOLUMNS']._serialized_start=562
-  _globals['_NODECOLUMNS']._serialized_end=633
-  _globals['_DEVICECOLUMNS']._serialized_start=636
-  _globals['_DEVICECOLUMNS']._serialized_end=765
-  _globals['_SHARECOLUMNS']._serialized_start=767
-  _globals['_SHARECOLUMNS']._serialized_end=856
-  _globals['_HOLDERCOLUMNS']._serialized_start=858
-  _globals['_HOLDERCOLUMNS']._serialized_end=982
-  _globals['_OVERVIEWCHANGE']._serialized_start=985
-  _globals['_OVERVIEWCHANGE']._serialized_end=1205
-  _globals['_DEVICELOADS']._serialized_start=1207
-  _globals['_DEVICELOADS']._serialized_end=1248
-  _globals['_OVERVIEWEVENT']._serialized_start=1251
-  _globals['_OVERVIEWEVENT']._serialized_end=1411
-  _globals['_OVERVIEWS']._serialized_start=1414
-  _globals['_OVERVIEWS']._serialized_end=1629
+  _globals['_WATCHOVERVIEWREQUEST']._serialized_start=231
+  _globals['_WATCHOVERVIEWREQUEST']._serialized_end=366
+  _globals['_OVERVIEW']._serialized_start=369
+  _globals['_OVERVIEW']._serialized_end=653
+  _globals['_NODECOLUMNS']._serialized_start=655
+  _globals['_NODECOLUMNS']._serialized_end=780
+  _globals['_MAINTENANCECOLUMNS']._serialized_start=782
+  _globals['_MAINTENANCECOLUMNS']._serialized_end=896
+  _globals['_DEVICECOLUMNS']._serialized_start=899
+  _globals['_DEVICECOLUMNS']._serialized_end=1028
+  _globals['_SHARECOLUMNS']._serialized_start=1030
+  _globals['_SHARECOLUMNS']._serialized_end=1119
+  _globals['_HOLDERCOLUMNS']._serialized_start=1121
+  _globals['_HOLDERCOLUMNS']._serialized_end=1245
+  _globals['_OVERVIEWCHANGE']._serialized_start=1248
+  _globals['_OVERVIEWCHANGE']._serialized_end=1468
+  _globals['_DEVICELOADS']._serialized_start=1470
+  _globals['_DEVICELOADS']._serialized_end=1511
+  _globals['_OVERVIEWEVENT']._serialized_start=1514
+  _globals['_OVERVIEWEVENT']._serialized_end=1674
+  _globals['_OVERVIEWS']._serialized_start=1677
+  _globals['_OVERVIEWS']._serialized_end=1892
 # @@protoc_insertion_point(module_scope)

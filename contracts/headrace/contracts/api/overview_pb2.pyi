@@ -20,10 +20,18 @@ class GetOverviewRequest(_message.Message):
     def __init__(self, at: _Optional[str] = ...) -> None: ...
 
 class WatchOverviewRequest(_message.Message):
-    __slots__ = ("since",)
+    __slots__ = ("since", "nouns", "tenants", "every_event", "parts")
     SINCE_FIELD_NUMBER: _ClassVar[int]
+    NOUNS_FIELD_NUMBER: _ClassVar[int]
+    TENANTS_FIELD_NUMBER: _ClassVar[int]
+    EVERY_EVENT_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
     since: str
-    def __init__(self, since: _Optional[str] = ...) -> None: ...
+    nouns: _containers.RepeatedScalarFieldContainer[str]
+    tenants: _containers.RepeatedScalarFieldContainer[str]
+    every_event: bool
+    parts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, since: _Optional[str] = ..., nouns: _Optional[_Iterable[str]] = ..., tenants: _Optional[_Iterable[str]] = ..., every_event: _Optional[bool] = ..., parts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Overview(_message.Message):
     __slots__ = ("sequence", "time", "tip", "pools", "queues", "nodes", "devices", "holders")
@@ -46,16 +54,34 @@ class Overview(_message.Message):
     def __init__(self, sequence: _Optional[str] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tip: _Optional[str] = ..., pools: _Optional[_Iterable[_Union[_pools_pb2.Pool, _Mapping]]] = ..., queues: _Optional[_Iterable[_Union[_queues_pb2.Queue, _Mapping]]] = ..., nodes: _Optional[_Union[NodeColumns, _Mapping]] = ..., devices: _Optional[_Union[DeviceColumns, _Mapping]] = ..., holders: _Optional[_Union[HolderColumns, _Mapping]] = ...) -> None: ...
 
 class NodeColumns(_message.Message):
-    __slots__ = ("name", "pool", "state", "model")
+    __slots__ = ("name", "pool", "state", "model", "maintenance")
     NAME_FIELD_NUMBER: _ClassVar[int]
     POOL_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    MAINTENANCE_FIELD_NUMBER: _ClassVar[int]
     name: _containers.RepeatedScalarFieldContainer[str]
     pool: _containers.RepeatedScalarFieldContainer[str]
     state: _containers.RepeatedScalarFieldContainer[str]
     model: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[_Iterable[str]] = ..., pool: _Optional[_Iterable[str]] = ..., state: _Optional[_Iterable[str]] = ..., model: _Optional[_Iterable[str]] = ...) -> None: ...
+    maintenance: MaintenanceColumns
+    def __init__(self, name: _Optional[_Iterable[str]] = ..., pool: _Optional[_Iterable[str]] = ..., state: _Optional[_Iterable[str]] = ..., model: _Optional[_Iterable[str]] = ..., maintenance: _Optional[_Union[MaintenanceColumns, _Mapping]] = ...) -> None: ...
+
+class MaintenanceColumns(_message.Message):
+    __slots__ = ("node", "kind", "begin", "end", "reason", "scheduled_by")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_BY_FIELD_NUMBER: _ClassVar[int]
+    node: _containers.RepeatedScalarFieldContainer[int]
+    kind: _containers.RepeatedScalarFieldContainer[str]
+    begin: _containers.RepeatedScalarFieldContainer[int]
+    end: _containers.RepeatedScalarFieldContainer[int]
+    reason: _containers.RepeatedScalarFieldContainer[str]
+    scheduled_by: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, node: _Optional[_Iterable[int]] = ..., kind: _Optional[_Iterable[str]] = ..., begin: _Optional[_Iterable[int]] = ..., end: _Optional[_Iterable[int]] = ..., reason: _Optional[_Iterable[str]] = ..., scheduled_by: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DeviceColumns(_message.Message):
     __slots__ = ("node", "name", "used", "kept", "unfit", "shares")

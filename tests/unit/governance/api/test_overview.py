@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 
 import pytest
 from google.protobuf.json_format import MessageToDict
 
+from headrace.bus.memory import MemoryLog
+from headrace.contracts import facts as f
 from headrace.contracts.api import overview_pb2 as pb
 from headrace.contracts.facts.records import Record
 from headrace.contracts.messages.utilization import NodeLoad, UtilizationAnswer
+from headrace.contracts.transport.codec import encode
 from headrace.contracts.values.amounts import GPU_UNITS
+from headrace.contracts.values.durations import SECOND
 from headrace.governance.api.context import CallContext
 from headrace.governance.api.errors import ApiError
 from headrace.governance.api.overview import EVENTS_MAX, Overviews, overview_of
-from headrace.identity.caller import Caller, Role
+from headrace.identity.caller import Caller, Denied, Role
 from headrace.service.recent_records import RecentRecords
+from headrace.views.audit_lines import lines_of
 from headrace.views.job_index import queue_counts
+from headrace.views.visibility import ALL_TENANTS
 
 POLICIES = """
 tenants: [{name: acme}, {name: other}]
@@ -97,13 +104,38 @@ def test_what_is_unfit_or_was_given_back_is_shown_so(shared) -> None:
     assert found["holders"]["user"] == ["eve"]
 
 
+def test_nodes_have_the_maintenance_that_is_ahead_and_only_the_provider_sees_who_ordered_it(shared) -> None:
+    assert "maintenance" not in overview(shared, "")["nodes"]
+    drain = f.NodeDrainScheduledV1(node="w1", author="default.root", reason="a new fan", begins=7_200 * SECOND)
+    window = f.MaintenanceStatedV1(pool="east", begins=3_600 * SECOND, ends=9_000 * SECOND, reason="new drivers")
+    shared.append_facts(drain, window)
+    found = {
+        "node": [0, 1],
+        "kind": ["window", "drain"],
+        "begin": ["3600", "7200"],
+        "end": ["9000", "0"],
+        "reason": ["new drivers", "a new fan"],
+        "scheduled_by": ["", "default.root"],
+    }
+    assert overview(shared, "")["nodes"]["maintenance"] == found
+    assert overview(shared, "acme")["nodes"]["maintenance"] == found | {
+        "reason": ["new drivers", ""],
+        "scheduled_by": ["", ""],
+    }
+
+
 class Backend(SimpleNamespace):
     """The part of the API's context that overviews use."""
 
-    def __init__(self, site) -> None:
-        recent = RecentRecords(site.state.sequence)
+    def __init__(self, site, ledger=None, kept: int = 2_000) -> None:
+        recent = RecentRecords(site.state.sequence, kept)
         index = SimpleNamespace(lines=queue_counts(site.state))
-        super().__init__(state=site.state, recent=recent, job_index=index, now=lambda: site.state.now)
+        ledger = ledger or MemoryLog(lambda: 0, after=site.state.sequence)
+        super().__init__(state=site.state, recent=recent, job_index=index, now=lambda: site.state.now, ledger=ledger)
+
+
+def record_of(site, sequence: int) -> Record:
+    return Record(by="allocator", now=sequence, engine="test", as_of=0, facts=tuple(site.facts[sequence]))
 
 
 def called(backend, role: Role = Role.PROVIDER_ADMIN, tenant: str = "default") -> CallContext:
@@ -200,6 +232,92 @@ async def test_of_too_many_events_the_latest_are_sent_and_the_others_are_counted
     first = await anext(watch)
     assert (len(first.events), first.left_out) == (EVENTS_MAX, 302 - EVENTS_MAX)
     await watch.aclose()
+
+
+async def union(backend, tenant: str, since: int, chance: random.Random, **asked) -> list[tuple[str, int, str, str]]:
+    """The events of watches up to the last record: the reader of each goes away after some answers, and the next goes on from there."""
+    role = Role.PROVIDER_ADMIN if tenant == ALL_TENANTS else Role.TENANT_ADMIN
+    found = []
+    while since < backend.state.sequence:
+        request = pb.WatchOverviewRequest(since=str(since), every_event=True, **asked)
+        watch = Overviews().watch_overview(request, called(backend, role, tenant or "default"))
+        for _ in range(chance.randrange(1, 3)):
+            change = await anext(watch)
+            assert not change.left_out
+            found += [(event.sequence, event.number, event.text, event.rule) for event in change.events]
+            since = int(change.sequence)
+            if since == backend.state.sequence:
+                break
+        await watch.aclose()
+    return found
+
+
+@pytest.mark.parametrize("tenant", [ALL_TENANTS, "acme"])
+@pytest.mark.parametrize("kept", [10_000, 100], ids=["in memory", "in the ledger"])
+async def test_watches_that_end_anywhere_give_every_event_of_the_ledger_once(recorded, tenant, kept) -> None:
+    chance, before = random.Random(30), recorded.state.sequence
+    log = MemoryLog(lambda: 0, after=before)
+    backend = Backend(recorded, ledger=log, kept=kept)
+    happen(recorded, backend, recorded.own)
+    some = [fact for facts in recorded.facts.values() for fact in facts]
+    for sequence in range(recorded.state.sequence + 1, recorded.state.sequence + 400):
+        recorded.facts[sequence] = chance.sample(some, chance.randrange(1, len(some) + 1))
+        recorded.state.sequence = sequence
+        backend.recent.note(record_of(recorded, sequence), sequence)
+    records = {sequence: record_of(recorded, sequence) for sequence in recorded.facts}
+    for sequence, record in records.items():
+        log.append_now("hr.ledger.allocator", encode(record), None, str(sequence))
+    lines = [line for sequence, record in records.items() for line in lines_of(record, sequence, tenant, recorded.state)]
+    assert len(lines) > 2 * EVENTS_MAX
+
+    def told(nouns: str) -> list[tuple[str, int, str, str]]:
+        return [(str(line.sequence), line.place, line.text, line.rule) for line in lines if line.type.startswith(nouns)]
+
+    assert await union(backend, tenant, before, chance) == told("")
+    assert await union(backend, tenant, before, chance, nouns=["lease"]) == told("lease.")
+
+
+async def test_a_watch_of_one_tenant_has_its_queues_jobs_and_events_and_those_of_nobody(recorded) -> None:
+    backend = Backend(recorded)
+    seen = recorded.state.sequence
+    happen(recorded, backend, recorded.own, recorded.strange)
+    request = pb.WatchOverviewRequest(since=str(seen), tenants=["other"])
+    watch = Overviews().watch_overview(request, called(backend))
+    first = await anext(watch)
+    await watch.aclose()
+    assert {event.about.split(".")[0] for event in first.events} == {"other"}
+    assert [queue.name for queue in first.overview.queues] == ["tenants/other/queues/dev/one"]
+    assert set(first.overview.holders.tenant) <= {"other"}
+    assert len(first.overview.devices.used) == 14
+
+
+async def test_a_watch_sends_the_parts_that_are_asked_for(recorded) -> None:
+    backend = Backend(recorded)
+    watch = Overviews().watch_overview(pb.WatchOverviewRequest(parts=["pools", "nodes"]), called(backend))
+    found = (await anext(watch)).overview
+    await watch.aclose()
+    assert {field.name for field, _ in found.ListFields()} == {"sequence", "time", "tip", "pools", "nodes"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"nouns": ["jobs"]}, "nouns: 'jobs' is none; there are .*job"),
+        ({"parts": ["everything"]}, "parts: 'everything' is none; there are .*pools"),
+        ({"tenants": ["A B"]}, "tenants: write a name"),
+    ],
+)
+async def test_what_cannot_be_watched_is_told(recorded, asked, says) -> None:
+    watch = Overviews().watch_overview(pb.WatchOverviewRequest(**asked), called(Backend(recorded)))
+    with pytest.raises(ApiError, match=says):
+        await anext(watch)
+
+
+async def test_a_tenant_watches_no_other(recorded) -> None:
+    request = pb.WatchOverviewRequest(tenants=["other"])
+    watch = Overviews().watch_overview(request, called(Backend(recorded), Role.TENANT_ADMIN, "acme"))
+    with pytest.raises(Denied):
+        await anext(watch)
 
 
 async def test_a_record_that_does_not_exist_yet_is_refused_as_a_beginning(recorded) -> None:

@@ -53,6 +53,11 @@ class App {
     return this.isAdmin || this.isProvider;
   }
 
+  /** Whether the caller may ask when a job of theirs would start, and what it would cost. */
+  get mayForecast(): boolean {
+    return this.mayPlay || this.caller?.role === "tenant member";
+  }
+
   async logIn(text: string): Promise<void> {
     setToken(text.trim());
     this.refused = "";

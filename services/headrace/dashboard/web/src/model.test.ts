@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { amount, computing, exact, idleHolders, modelOf, short, UNITS, readable } from "./model";
-import { duration } from "./time";
+import { amount, computing, exact, idleHolders, maintenanceOf, modelOf, short, UNITS, readable } from "./model";
+import { duration, period } from "./time";
 import type { Overview } from "./types";
 
 const overview: Overview = {
@@ -73,6 +73,34 @@ describe("loads", () => {
   });
   it("tell who holds idle devices", () => {
     expect(idleHolders(nodes).map(({ holder, units, nodes: on }) => [holder.user, units, on])).toEqual([["ann", UNITS / 2, ["n1"]]]);
+  });
+});
+
+describe("maintenance", () => {
+  const nodes = { name: ["n1", "n2", "n3"], pool: ["hall", "hall", ""], state: ["ready", "ready", "ready"], model: ["", "", ""] };
+  const window = { kind: "window", reason: "new drivers" };
+  const maintenance = { node: [0, 1, 2], kind: ["window", "window", "drain"], begin: ["7200", "7200", "3600"], end: ["10800", "10800", "0"], reason: ["new drivers", "new drivers", ""], scheduled_by: ["", "", "root"] };
+  const found = modelOf({ sequence: "1", pools: [{ name: "pools/hall" }], nodes: { ...nodes, maintenance } }).pools.flatMap((pool) => pool.nodes);
+  it("belongs to its node", () => {
+    expect(found.map((node) => node.maintenance)).toEqual([
+      { ...window, begin: 7_200_000, end: 10_800_000, by: "" },
+      { ...window, begin: 7_200_000, end: 10_800_000, by: "" },
+      { kind: "drain", reason: "", begin: 3_600_000, end: 0, by: "root" },
+    ]);
+  });
+  it("is named once for a pool, and the first to begin comes first", () => {
+    expect(maintenanceOf(found).map(({ where, node, nodes: count }) => [where, node, count])).toEqual([
+      ["n3", "n3", 1],
+      ["pool hall", "", 2],
+    ]);
+  });
+  it("of a day names the day once", () => {
+    const [begin, end] = [new Date(2026, 10, 27, 14).getTime(), new Date(2026, 10, 27, 16, 30).getTime()];
+    expect([period(begin, end), period(begin, 0), period(begin, end + 86_400_000)]).toEqual([
+      "27 Nov 2026, 14:00 – 16:30",
+      "from 27 Nov 2026, 14:00",
+      "27 Nov 2026, 14:00 – 28 Nov 2026, 16:30",
+    ]);
   });
 });
 

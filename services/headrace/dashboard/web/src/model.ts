@@ -39,11 +39,21 @@ export interface Device {
   shares: Share[];
 }
 
+/** What takes a node out of service, or will (R41). Times in milliseconds since 1970; `end` 0: until the node is uncordoned. */
+export interface Maintenance {
+  kind: string;
+  begin: number;
+  end: number;
+  reason: string;
+  by: string;
+}
+
 export interface GpuNode {
   name: string;
   pool: string;
   state: string;
   model: string;
+  maintenance: Maintenance | null;
   devices: Device[];
 }
 
@@ -174,7 +184,12 @@ const UNKNOWN = { colour: "#888", striped: false };
 
 function nodesOf(overview: Overview, loads: Loads | null, policies: Map<string, PolicyUse>): GpuNode[] {
   const { name = [], pool = [], state = [], model = [] } = overview.nodes ?? {};
-  const nodes = name.map((text, i): GpuNode => ({ name: text, pool: pool[i] ?? "", state: state[i] ?? "", model: model[i] ?? "", devices: [] }));
+  const nodes = name.map((text, i): GpuNode => ({ name: text, pool: pool[i] ?? "", state: state[i] ?? "", model: model[i] ?? "", maintenance: null, devices: [] }));
+  const ahead = overview.nodes?.maintenance ?? {};
+  (ahead.node ?? []).forEach((number, i) => {
+    const node = nodes[number];
+    if (node) node.maintenance = { kind: ahead.kind?.[i] ?? "", begin: Number(ahead.begin?.[i] ?? 0) * 1000, end: Number(ahead.end?.[i] ?? 0) * 1000, reason: ahead.reason?.[i] ?? "", by: ahead.scheduled_by?.[i] ?? "" };
+  });
   const columns = overview.devices ?? {};
   const holders = holdersOf(overview);
   const devices = (columns.node ?? []).map((node, i) => {
@@ -259,6 +274,20 @@ export function idleHolders(nodes: GpuNode[]): { holder: Holder; colour: string;
         found.set(key, one);
       }
   return [...found.values()].sort((a, b) => b.units - a.units);
+}
+
+/** Maintenance that is ahead or under way, the first to begin first: a window once for its pool, a drain for its node. */
+export function maintenanceOf(nodes: GpuNode[]): { where: string; node: string; nodes: number; maintenance: Maintenance }[] {
+  const found = new Map<string, { where: string; node: string; nodes: number; maintenance: Maintenance }>();
+  for (const node of nodes) {
+    if (!node.maintenance) continue;
+    const isDrain = node.maintenance.kind === "drain";
+    const where = isDrain ? node.name : `pool ${node.pool}`;
+    const one = found.get(where);
+    if (one) one.nodes++;
+    else found.set(where, { where, node: isDrain ? node.name : "", nodes: 1, maintenance: node.maintenance });
+  }
+  return [...found.values()].sort((a, b) => a.maintenance.begin - b.maintenance.begin);
 }
 
 /** Everything that the screens draw. `loads`: of the same devices, if they are known. */

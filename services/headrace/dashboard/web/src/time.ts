@@ -8,6 +8,15 @@ export function day(text: string | undefined): string {
   return text ? new Date(text).toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "medium" }) : "";
 }
 
+/** From when to when, as `27 Nov 2026, 14:00 – 16:00`; `end` 0: without an end. */
+export function period(begin: number, end: number): string {
+  const minutes = { dateStyle: "medium", timeStyle: "short" } as const;
+  const [from, to] = [begin, end].map((one) => new Date(one));
+  if (!from || !to || !end) return `from ${new Date(begin).toLocaleString("en-GB", minutes)}`;
+  const isSameDay = from.toDateString() === to.toDateString();
+  return `${from.toLocaleString("en-GB", minutes)} – ${isSameDay ? to.toLocaleTimeString("en-GB", { timeStyle: "short" }) : to.toLocaleString("en-GB", minutes)}`;
+}
+
 export function duration(milliseconds: number): string {
   const seconds = Math.max(0, Math.floor(milliseconds / 1000));
   if (seconds < 60) return `${seconds}s`;

@@ -55,7 +55,14 @@ export interface Overview {
   tip?: string;
   pools?: Pool[];
   queues?: Queue[];
-  nodes?: { name?: string[]; pool?: string[]; state?: string[]; model?: string[] };
+  nodes?: {
+    name?: string[];
+    pool?: string[];
+    state?: string[];
+    model?: string[];
+    /** Times in seconds since 1970. */
+    maintenance?: { node?: number[]; kind?: string[]; begin?: string[]; end?: string[]; reason?: string[]; scheduled_by?: string[] };
+  };
   devices?: {
     node?: number[];
     name?: string[];
