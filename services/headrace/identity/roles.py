@@ -50,6 +50,8 @@ _OVERSEE = RoleRow(_ALL, _ALL, _TENANT, _NOBODY, _NOBODY, _NOBODY)
 """A tenant's administrator reads what other members may not see."""
 _WORK = RoleRow(_ALL, _NOBODY, _TENANT, _SELF, _SELF, _NOBODY)
 """Submitters change their own jobs, administrators all jobs of the tenant."""
+_SUPPOSE = RoleRow(_ALL, _ALL, _TENANT, _SELF, _NOBODY, _NOBODY)
+"""Members try jobs of their own, administrators any change of their tenant."""
 _SUBMIT = RoleRow(_ALL, _NOBODY, _SELF, _SELF, _SELF, _NOBODY)
 """Every user submits in their own name; the provider in any name, as the owner of a laptop does."""
 
@@ -114,7 +116,7 @@ TABLE: dict[str, RoleRow] = {
     "GetTimeline": _READ,
     "ListPreemptions": _READ,
     "GetPreemption": _READ,
-    "WhatIf": _OVERSEE,
+    "WhatIf": _SUPPOSE,
     "GetWhatIfQueue": _OVERSEE,
     "CreateToken": _RUN,
     "ListTokens": _OVERSEE,

@@ -1,5 +1,8 @@
 """Answers a what-if question of a service: a process that reads the question on standard input and the ledger from the bus.
 
+It may be started before there is a question: until one comes it reads the ledger up to its end, and follows it, so that a question about
+now is answered from the state that it has.
+
 It takes memory and two cores for a while; so it is a process of its own, which the service that asked kills when the answer is no longer
 awaited, and the kernel when that service dies. Its address space is limited (RLIMIT_AS), and so is that of its copy, which runs the other
 side: exceeding the limit is answered as an error. Its login is that of the service that started it, from the same environment.
@@ -25,7 +28,7 @@ from headrace.contracts.messages.whatif import TOO_LARGE, WhatIfAnswer, WhatIfQu
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.values.durations import DurationError, parse_duration, parse_time
-from headrace.domain.fold.ledger import LedgerBroken
+from headrace.domain.fold.ledger import FoldedLedger, LedgerBroken
 from headrace.service.snapshots import Snapshots
 from headrace.simulate.changes import read_changes
 from headrace.simulate.ledger_window import NOW, LedgerPoint, LedgerWindow, NoPeriod
@@ -37,6 +40,7 @@ from headrace.views.state_at import PastStates
 
 if TYPE_CHECKING:
     from headrace.bus.log import Log
+    from headrace.domain.state.state import State
 
 _FIELDS = {"from": "since", "to": "until", "from, to": "since, until"}
 """Names of fields on the command line, and in the API."""
@@ -56,11 +60,12 @@ def main() -> int:
     os.nice(NICENESS)
     limit = memory_limit(os.environ)
     _die_with_parent()
-    question = decode(sys.stdin.buffer.read(), WhatIfQuestion)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (limit.bytes if most == resource.RLIM_INFINITY else min(limit.bytes, most), most))
     try:
-        answered = asyncio.run(_with_ledger(question))
+        answered = asyncio.run(_with_ledger())
+        if answered is None:
+            return 0
         wants_more = answered.found is None and _peak() > NEARLY * limit.bytes
     except MemoryError:
         wants_more = True
@@ -86,21 +91,59 @@ def _peak() -> int:
         return 0
 
 
-async def _with_ledger(question: WhatIfQuestion) -> WhatIfAnswer:
-    user = os.environ.get(USER, "")
+async def _with_ledger() -> WhatIfAnswer | None:
+    """The answer to the question on standard input; None if that is closed without one."""
+    user, asking = os.environ.get(USER, ""), asyncio.ensure_future(asyncio.to_thread(sys.stdin.buffer.read))
     try:
         connection = await connect(os.environ[URL], user, os.environ.get(PASSWORD, ""), name=f"{user}: what if")
         try:
             ledger = JetStreamLog(connection, LEDGER_STREAM)
-            return await answer(question, ledger, time.time_ns() // 1_000, Snapshots.over(connection, ledger))
+            snapshots = Snapshots.over(connection, ledger)
+            state = await followed(ledger, snapshots, asking)
+            asked = await asking
+            return (
+                await answer(decode(asked, WhatIfQuestion), ledger, time.time_ns() // 1_000, snapshots, state)
+                if asked
+                else None
+            )
         finally:
             await connection.close()
     except LogError as error:
+        if not await asking:
+            return None
         return WhatIfAnswer(code="UNAVAILABLE", error=f"the ledger cannot be read now: {error}; try again in a while")
 
 
-async def answer(question: WhatIfQuestion, ledger: Log, clock: int, snapshots: Snapshots | None = None) -> WhatIfAnswer:
-    """Answer from a ledger, and its snapshots; `clock`: the present time in microseconds."""
+async def followed(ledger: Log, snapshots: Snapshots | None, until: asyncio.Future[bytes]) -> State | None:
+    """The state at the end of the ledger when something has come; None if it has come already, or the ledger cannot be read."""
+    reader = None
+    try:
+        if until.done():
+            return None
+        state = await PastStates(ledger, snapshots).nearest(await ledger.tip(), None)
+        fold = FoldedLedger(state)
+        reader = await ledger.read(fold.sequence)
+        with rarely_collected(FREEZE_AFTER):
+            while not until.done():
+                coming = asyncio.ensure_future(reader.batch(BATCH))
+                await asyncio.wait((coming, until), return_when=asyncio.FIRST_COMPLETED)
+                if not coming.done():
+                    coming.cancel()  # what it may have is read again
+                    break
+                for message in coming.result():
+                    fold.read(message)
+    except (LogError, LedgerBroken):
+        return None  # the question is answered without it, or says what is wrong
+    finally:
+        if reader is not None:
+            await reader.close()
+    return state
+
+
+async def answer(
+    question: WhatIfQuestion, ledger: Log, clock: int, snapshots: Snapshots | None = None, state: State | None = None
+) -> WhatIfAnswer:
+    """Answer from a ledger, and its snapshots; `clock`: the present time in microseconds, `state`: as of some record, if there is one."""
     try:
         changes = read_changes(tree_of(question.changes))
         period = LedgerWindow(
@@ -108,7 +151,7 @@ async def answer(question: WhatIfQuestion, ledger: Log, clock: int, snapshots: S
         )
         span = _span(question.span)
         with rarely_collected(FREEZE_AFTER):
-            await read(ledger, period, snapshots)
+            await read(ledger, period, snapshots, state=state)
             found = period.compare(changes, span=span, tenant=question.tenant, progress=lambda _: None)
     except DocumentErrors as wrong:
         return _no("INVALID", *(f"changes.{one}" for one in wrong.errors))
@@ -149,14 +192,21 @@ def _span(text: str) -> int:
 
 
 async def read(
-    ledger: Log, period: LedgerWindow, snapshots: Snapshots | None = None, progress: Progress = lambda _: None
+    ledger: Log,
+    period: LedgerWindow,
+    snapshots: Snapshots | None = None,
+    progress: Progress = lambda _: None,
+    *,
+    state: State | None = None,
 ) -> None:
-    """Let the window read what it needs of a ledger, from the last snapshot before its beginning on.
+    """Let the window read what it needs of a ledger, from the last snapshot before its beginning on, or, if it begins now, from `state`.
 
     Raises `LogError`, and what it raises.
     """
     tip = await ledger.tip()
-    if snapshots is not None:
+    if state is not None and period.wants == NOW:
+        period.skip_to(state)
+    elif snapshots is not None:
         wants = period.wants
         last = tip if wants.sequence is None else min(tip, wants.sequence)
         period.skip_to(await PastStates(ledger, snapshots).nearest(last, wants.time))

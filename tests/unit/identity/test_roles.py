@@ -13,6 +13,7 @@ WORDS = {
     "provide": "all nobody nobody nobody nobody nobody nobody",
     "inspect": "all all nobody nobody nobody nobody nobody",
     "oversee": "all all tenant nobody nobody nobody nobody",
+    "suppose": "all all tenant self nobody nobody nobody",
     "work": "all nobody tenant self self nobody nobody",
     "submit": "all nobody self self self nobody nobody",
 }
@@ -51,7 +52,8 @@ SORTS: dict[str, set[str]] = {
         ),
     },
     "inspect": {"ListRecords", "GetStatus", "ListInstances", "ListOffers", "PlanGrowth"},
-    "oversee": {"ListTokens", "GetToken", "WhatIf", "GetWhatIfQueue"},
+    "oversee": {"ListTokens", "GetToken", "GetWhatIfQueue"},
+    "suppose": {"WhatIf"},
     "work": {"GetJobLogs", "CancelJob", "CancelJobs", "RequeueJob"},
     "submit": {"SubmitJobs"},
 }

@@ -2,7 +2,8 @@
 
 Strategy: the simulation is a separate process, so that it takes neither memory nor time from the deciding one. Few run at a time, in the
 order of `slots`. The process ends with its question, and is killed when the caller goes away or the deadline passes; its memory is limited
-(`headrace.simulate.whatif_worker`).
+(`headrace.simulate.whatif_worker`). Questions come in series, so after one the process for the next is started before it is asked, reads
+the ledger and follows it; it is ended when for a while there was no question.
 """
 
 from __future__ import annotations
@@ -31,20 +32,23 @@ from headrace.governance.api.errors import ApiError, Violation, invalid
 from headrace.governance.api.messages import moment, plain
 from headrace.governance.api.slots import QueueFull, Slots
 from headrace.governance.objects import full_name, placed
-from headrace.identity.caller import Role
-from headrace.identity.roles import authorize
+from headrace.identity.caller import Denied, Role
+from headrace.identity.roles import Reach, authorize, reach
 from headrace.service.answering import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from headrace.governance.api.context import CallContext
+    from headrace.identity.caller import Caller
 
 PLAYER = (sys.executable, "-m", "headrace.simulate")
 LINES_MAX = 20
 WITHIN_MAX = 600.0
 """Maximum seconds from the question to its answer, even if the caller's own deadline is later."""
 RETRY_AFTER = 30
+READY_FOR = 120.0
+"""Seconds for which a process waits for the next question."""
 _MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS", "SIGABRT")
 """Signals that end a process whose stack cannot grow, or that uses memory which it did not get."""
 _RANKS = {role: rank for rank, role in enumerate(Role)}
@@ -55,8 +59,12 @@ class WhatIfService:
     """What-ifs of one installation. `player`: the command that answers a question on its standard input."""
 
     def __init__(self, player: Sequence[str] = PLAYER, slots: Slots | None = None) -> None:
-        self._player = player
+        self._players = _Players(player)
         self._slots = slots or Slots()
+
+    def close(self) -> None:
+        """End the process that waits for a question."""
+        self._players.close()
 
     async def what_if(self, request: Any, call: CallContext) -> pb.WhatIfReport:
         """Simulate a period twice, with and without the changes."""
@@ -98,7 +106,7 @@ class WhatIfService:
             async with asyncio.timeout(within):
                 async with self._slots.one(account, call.caller.author, _RANKS[call.caller.role], call.backend.clock()):
                     has_begun = True
-                    return await _ask(self._player, question, call.backend.environment)
+                    return await self._players.ask(question, call.backend.environment)
         except QueueFull as full:
             raise _full(account, full, self._slots) from None
         except TimeoutError:
@@ -121,7 +129,12 @@ def _full(account: str, full: QueueFull, slots: Slots) -> ApiError:
 
 
 def _own(changes: dict[str, Any], call: CallContext, tenant: str) -> dict[str, Any]:
-    """The changes, if all of them concern the tenant. Raises Denied, and ApiError if they are malformed."""
+    """The changes, if all of them concern the tenant, and those of a member only jobs of their own.
+
+    Raises Denied, and ApiError if they are malformed.
+    """
+    if reach(call.caller.role, call.method) is Reach.SELF:
+        _check_own_jobs(changes, call.caller)
     written = {key: value for key, value in changes.items() if key in Documents.__struct_fields__}
     try:
         documents = read_documents(tree_of(written))
@@ -142,6 +155,15 @@ def _own(changes: dict[str, Any], call: CallContext, tenant: str) -> dict[str, A
     return changes
 
 
+def _check_own_jobs(changes: dict[str, Any], caller: Caller) -> None:
+    """Raise Denied for anything but jobs of the caller; a job without a user is the caller's from here on."""
+    if others := changes.keys() - {"submit"}:
+        raise Denied(f"changes.{min(others)}: a {caller.role} may try jobs of their own only; leave it out")
+    for row in _rows(changes, "submit"):
+        if row.setdefault("user", caller.handle) != caller.handle:
+            raise Denied(f"changes.submit: a {caller.role} may try jobs of their own only; leave out the user")
+
+
 def _rows(changes: dict[str, Any], key: str) -> list[dict[str, Any]]:
     rows = changes.get(key, [])
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
@@ -152,18 +174,57 @@ def _in(whose: str, tenant: str) -> None:
         raise invalid("changes", f"only what is of tenant {tenant} can be changed with that parent", "NOT_ALLOWED")
 
 
-async def _ask(player: Sequence[str], question: WhatIfQuestion, environment: Mapping[str, str]) -> WhatIfAnswer:
-    """Answer of the process, which is killed together with its children when this call ends."""
-    process = _started(player, environment)
-    try:
-        output, _ = await asyncio.to_thread(process.communicate, encode(question))
-        return decode(output, WhatIfAnswer)
-    except Malformed:
-        raise _ended(process.returncode, environment) from None
-    finally:
-        if process.returncode is None:  # ends the thread that waits for it
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+class _Players:
+    """The processes, of which one may wait for its question."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._ready: subprocess.Popen[bytes] | None = None
+        self._ending: asyncio.TimerHandle | None = None
+
+    async def ask(self, question: WhatIfQuestion, environment: Mapping[str, str]) -> WhatIfAnswer:
+        """Answer of a process, which is killed together with its children when this call ends."""
+        process = self._take() or _started(self._command, environment)
+        try:
+            output, _ = await asyncio.to_thread(process.communicate, encode(question))
+            return decode(output, WhatIfAnswer)
+        except Malformed:
+            raise _ended(process.returncode, environment) from None
+        finally:
+            if process.returncode is None:  # ends the thread that waits for it
+                _kill(process)
+            self._prepare(environment)
+
+    def close(self) -> None:
+        """End the process that waits."""
+        process = self._take()
+        if process is not None:
+            _kill(process)
+            process.communicate()
+
+    def _take(self) -> subprocess.Popen[bytes] | None:
+        if self._ending is not None:
+            self._ending.cancel()
+            self._ending = None
+        process, self._ready = self._ready, None
+        if process is not None and process.poll() is not None:  # it has ended by itself
+            process.communicate()
+            return None
+        return process
+
+    def _prepare(self, environment: Mapping[str, str]) -> None:
+        """Let a process wait for the next question."""
+        waits = self._take()
+        if waits is None:
+            with contextlib.suppress(Refused):  # then the next question is told so
+                waits = _started(self._command, environment)
+        self._ready = waits
+        self._ending = asyncio.get_running_loop().call_later(READY_FOR, self.close)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _ended(code: int | None, environment: Mapping[str, str]) -> ApiError:

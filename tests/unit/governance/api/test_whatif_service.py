@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -42,11 +43,25 @@ sys.stdout.buffer.write({encode(WhatIfAnswer(found=FOUND))!r})
 OWN = {"policies": [{"tenant": "acme", "name": "dev", "profiles": ["one"]}]}
 
 
+MADE: list[WhatIfService] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    """End what waits for a question."""
+    yield
+    while MADE:
+        MADE.pop().close()
+
+
+def service(*arguments) -> WhatIfService:
+    MADE.append(WhatIfService(*arguments))
+    return MADE[-1]
+
+
 def player(answer, before="pass") -> WhatIfService:
     output = encode(answer) if isinstance(answer, WhatIfAnswer) else answer
-    return WhatIfService(
-        (sys.executable, "-c", f"import sys, time; sys.stdin.read(); {before}; sys.stdout.buffer.write({output!r})")
-    )
+    return service((sys.executable, "-c", f"import sys, time; sys.stdin.read(); {before}; sys.stdout.buffer.write({output!r})"))
 
 
 def call(role=Role.PROVIDER_ADMIN, within=30.0) -> CallContext:
@@ -86,7 +101,7 @@ NUMBERS = {"before": _ZEROS | {"starts": 2, "wait_max": "7"}, "after": _ZEROS | 
 
 
 async def test_another_question_of_the_same_tenant_waits_and_others_are_answered_meanwhile():
-    slow = WhatIfService((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2))
+    slow = service((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2))
     first = asyncio.create_task(slow.what_if(request(OWN, span="1h"), call(Role.TENANT_ADMIN)))
     await asyncio.sleep(0)
     with pytest.raises(ApiError, match="^0.2 s were over before it was its turn: .* ask again later$"):
@@ -104,7 +119,7 @@ async def test_another_question_of_the_same_tenant_waits_and_others_are_answered
 
 
 async def test_a_tenant_that_fills_its_part_of_the_queue_is_told_the_way_out():
-    slow = WhatIfService((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2, waiting_each=1))
+    slow = service((sys.executable, "-c", SLEEPS_WHERE_ASKED), Slots(2, waiting_each=1))
     asked = [asyncio.create_task(slow.what_if(request(OWN, span="1h"), call(Role.TENANT_ADMIN))) for _ in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(
@@ -121,7 +136,7 @@ async def test_a_tenant_that_fills_its_part_of_the_queue_is_told_the_way_out():
 
 async def test_the_process_is_killed_when_its_deadline_passes_or_its_caller_goes_away(tmp_path):
     leaves = f"import os, sys, time; open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'x'); sys.stdin.read(); time.sleep(60)"
-    slow = WhatIfService((sys.executable, "-c", leaves))
+    slow = service((sys.executable, "-c", leaves))
     with pytest.raises(ApiError, match="^it takes longer than 1 s, waiting included; ask for a shorter time of the ledger$"):
         await slow.what_if(request(OWN), call(within=1))
     asking = asyncio.create_task(slow.what_if(request(OWN), call()))
@@ -129,7 +144,31 @@ async def test_the_process_is_killed_when_its_deadline_passes_or_its_caller_goes
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
+    slow.close()
     await until(lambda: not any(Path("/proc", pid.name).exists() for pid in tmp_path.iterdir()))
+
+
+async def test_the_process_for_the_next_question_waits_for_it(tmp_path):
+    notes = f"import os, sys; open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'x'); sys.stdin.read(); "
+    own = service((sys.executable, "-c", notes + f"sys.stdout.buffer.write({encode(WhatIfAnswer(found=FOUND))!r})"))
+
+    def begun() -> set[str]:
+        return {pid.name for pid in tmp_path.iterdir()}
+
+    def alive(pids) -> set[str]:
+        return {pid for pid in pids if Path("/proc", pid).exists()}
+
+    await own.what_if(request(OWN), call())
+    await until(lambda: len(begun()) == 2)
+    waits = alive(begun())
+    await own.what_if(request(OWN), call())
+    assert len(waits) == 1
+    assert not alive(waits)
+    await until(lambda: len(begun()) == 3)
+    (third,) = alive(begun())
+    os.kill(int(third), signal.SIGKILL)
+    await until(lambda: Path("/proc", third, "stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    assert (await own.what_if(request(OWN), call())).moved_in_all == 1
 
 
 @pytest.mark.parametrize(
@@ -163,7 +202,7 @@ async def test_why_there_is_no_answer_is_told(answer, message, fields):
 async def test_a_process_that_dies_by_a_signal_as_for_want_of_memory_is_told_as_too_large(name):
     dies = f"import os, resource, signal; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), signal.{name})"
     with pytest.raises(ApiError) as raised:
-        await WhatIfService((sys.executable, "-c", dies)).what_if(request(OWN), call())
+        await service((sys.executable, "-c", dies)).what_if(request(OWN), call())
     assert (raised.value.code.name, raised.value.reason) == ("RESOURCE_EXHAUSTED", "TOO_LARGE")
     assert raised.value.message == (
         f"its process was ended by {name}; most likely each of its two plays may take 4GiB of memory and needs more: ask for a "
@@ -191,9 +230,26 @@ async def test_a_tenant_supposes_what_is_its_own_and_nothing_else(changes):
     assert (await own.what_if(request(kept, parent="tenants/acme"), call(Role.TENANT_ADMIN))).moved_in_all == 1
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(OWN, id="a policy"),
+        pytest.param({"delete": [{"kind": "policy", "name": "dev"}]}, id="a deletion"),
+        pytest.param({"submit": [{"name": "x", "queue": "dev/one", "user": "ann"}]}, id="a job of another"),
+        pytest.param({"submit": [{"name": "x", "queue": "dev/one", "tenant": "other"}]}, id="a job in another tenant"),
+    ],
+)
+async def test_a_member_supposes_jobs_of_their_own_and_nothing_else(changes):
+    own, member = player(WhatIfAnswer(found=FOUND)), call(Role.TENANT_MEMBER)
+    with pytest.raises((ApiError, Denied)):
+        await own.what_if(request(changes, parent="tenants/acme"), member)
+    kept = {"submit": [{"name": "x", "queue": "dev/one"}, {"name": "y", "queue": "dev/one", "user": "boss"}]}
+    assert (await own.what_if(request(kept, parent="tenants/acme"), member)).moved_in_all == 1
+
+
 async def test_where_no_process_can_be_started_that_is_told():
     with pytest.raises(Refused, match="no process can be started"):
-        await WhatIfService(("/no/such/player",)).what_if(request(OWN), call())
+        await service(("/no/such/player",)).what_if(request(OWN), call())
 
 
 async def test_nothing_to_change_is_refused():
