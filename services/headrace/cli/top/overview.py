@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 COLOURS = ("#4c9aff", "#ffb454", "#3fb68b", "#d874c8", "#e8d44d", "#f0764f", "#7ad0e8", "#9d8cff")
 FREE, OTHERS, KEPT, UNFIT = "#3a404c", "#8a8f98", "#5c6370", "#ff5f56"
+FAINT = 0.35
+"""Part of its colour that an idle GPU keeps; the rest is that of free ones."""
+GPU_UNITS = 126_000
 
 Answer = Mapping[str, Any]
 
@@ -44,6 +47,16 @@ class NodeCells(NamedTuple):
     colours: tuple[str, ...]
 
 
+class IdleRow(NamedTuple):
+    """A job that holds GPUs which were nearly unused for ten minutes (R39)."""
+
+    job: str
+    user: str
+    queue: str
+    gpus: str
+    nodes: str
+
+
 class Picture(NamedTuple):
     """Everything that is drawn."""
 
@@ -54,6 +67,10 @@ class Picture(NamedTuple):
     nodes: tuple[NodeCells, ...]
     running: int
     waiting: int
+    idle: tuple[IdleRow, ...] = ()
+    idle_gpus: int = 0
+    idle_nodes: int = 0
+    """Nodes that are ready and on which nothing is held."""
 
 
 class EventRow(NamedTuple):
@@ -66,18 +83,52 @@ class EventRow(NamedTuple):
     rule: str
 
 
-def picture_of(overview: Answer) -> Picture:
-    """The picture of an answer of `/v1/overview`."""
+def picture_of(overview: Answer, loads: Answer | None = None) -> Picture:
+    """The picture of an answer of `/v1/overview`; `loads`: of the same devices, if they are known."""
     queues = tuple(_queues(overview.get("queues", ())))
+    idle = [place for place, flag in enumerate(loads.get("idle", ())) if flag] if loads is not None else []
+    nodes = tuple(_nodes(overview, {(row.tenant, row.queue.partition("/")[0]): row.colour for row in queues}, idle))
+    held = {node for node, used in zip(*_columns(overview, "devices", "node", "used"), strict=True) if used}
     return Picture(
         sequence=int(overview.get("sequence", 0)),
         time=str(overview.get("time", "")),
         pools=tuple(_pool(pool) for pool in overview.get("pools", ())),
         queues=queues,
-        nodes=tuple(_nodes(overview, {(row.tenant, row.queue.partition("/")[0]): row.colour for row in queues})),
+        nodes=nodes,
         running=sum(row.running for row in queues),
         waiting=sum(row.waiting for row in queues),
+        idle=tuple(_idle(overview, set(idle))),
+        idle_gpus=len(idle),
+        idle_nodes=sum(node.state == "ready" and number not in held for number, node in enumerate(nodes)),
     )
+
+
+def _columns(overview: Answer, part: str, *names: str) -> list[Sequence[Any]]:
+    columns = overview.get(part, {})
+    return [columns.get(name, ()) for name in names]
+
+
+def _idle(overview: Answer, idle: set[int]) -> list[IdleRow]:
+    """Jobs on idle devices, those with most of them first."""
+    if not idle:
+        return []
+    shares, holders = overview.get("devices", {}).get("shares", {}), overview.get("holders", {})
+    (places,), (names,) = _columns(overview, "devices", "node"), _columns(overview, "nodes", "name")
+    units: dict[int, int] = {}
+    nodes: dict[int, list[str]] = {}
+    for device, holder, amount in zip(*(shares.get(name, ()) for name in ("device", "holder", "units")), strict=True):
+        if device in idle:
+            units[holder] = units.get(holder, 0) + amount
+            on = nodes.setdefault(holder, [])
+            if names[places[device]] not in on:
+                on.append(names[places[device]])
+    rows = []
+    for holder in sorted(units, key=lambda one: -units[one]):
+        name = holders.get("display_name", [""] * (holder + 1))[holder] or f"…{holders['id'][holder][-6:]}"
+        more = f" +{len(nodes[holder]) - 1}" if len(nodes[holder]) > 1 else ""
+        gpus = f"{units[holder] / GPU_UNITS:.4g}"
+        rows.append(IdleRow(name, holders["user"][holder], holders["queue"][holder], gpus, nodes[holder][0] + more))
+    return rows
 
 
 def events_of(change: Answer) -> list[EventRow]:
@@ -133,8 +184,14 @@ def _queues(queues: Sequence[Answer]) -> list[QueueRow]:
     return rows
 
 
-def _nodes(overview: Answer, colours: Mapping[tuple[str, str], str]) -> list[NodeCells]:
-    """Each GPU has the colour of the policy that holds most of it."""
+def faint(colour: str) -> str:
+    """The colour of a GPU that is held and idle."""
+    parts = zip(*((int(text[at : at + 2], 16) for at in (1, 3, 5)) for text in (colour, FREE)), strict=True)
+    return "#" + "".join(f"{round(FAINT * own + (1 - FAINT) * free):02x}" for own, free in parts)
+
+
+def _nodes(overview: Answer, colours: Mapping[tuple[str, str], str], idle: Sequence[int]) -> list[NodeCells]:
+    """Each GPU has the colour of the policy that holds most of it, a faint one if it is idle."""
     devices, holders, nodes = overview.get("devices", {}), overview.get("holders", {}), overview.get("nodes", {})
     held = [FREE] * len(devices.get("node", ()))
     for place, (used, kept, unfit) in enumerate(
@@ -148,6 +205,9 @@ def _nodes(overview: Answer, colours: Mapping[tuple[str, str], str]) -> list[Nod
             most[device] = units
             policy = (holders["tenant"][holder], holders["queue"][holder].partition("/")[0])
             held[device] = colours.get(policy, OTHERS)
+    for place in idle:
+        if place < len(held) and held[place] not in (UNFIT, FREE, KEPT):
+            held[place] = faint(held[place])
     cells: list[list[str]] = [[] for _ in nodes.get("name", ())]
     for node, colour in zip(devices.get("node", ()), held, strict=True):
         cells[node].append(colour)

@@ -1,6 +1,6 @@
 """The terminal view, in Textual: totals, pools, every GPU as half a cell, queues, and what happens.
 
-It draws at most four times a second, and only if something changed, so that it takes little of a core however much happens.
+It draws at most four times a second, and of that only what changed, so that it takes little of a core however much happens.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import aclosing
-from typing import TYPE_CHECKING, ClassVar
+from itertools import groupby, zip_longest
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.console import Group
 from rich.text import Text
@@ -18,10 +19,12 @@ from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Input, RichLog, Static
 
-from headrace.cli.top.overview import EventRow, NodeCells, Picture, events_of, picture_of
+from headrace.cli.top.overview import EventRow, NodeCells, Picture, QueueRow, events_of, picture_of
 from headrace.client import HeadraceError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from headrace.client import Client
 
 DRAW_EVERY = 0.25
@@ -51,6 +54,7 @@ class Top(App[None]):
     CSS = """
     #totals { height: 1; padding: 0 1; background: $panel; }
     #pools, #queues { height: auto; max-height: 12; }
+    #idle { height: auto; max-height: 8; display: none; }
     #strip { height: auto; max-height: 60%; padding: 1; overflow-y: auto; }
     #left { width: 3fr; }
     #events { width: 2fr; border-left: solid $panel; padding: 0 1; }
@@ -81,6 +85,7 @@ class Top(App[None]):
         self._words = ""
         self._asked = ""
         self._dirty = True
+        self._drawn: dict[str, object] = {}
 
     def compose(self) -> ComposeResult:
         yield Static(id="totals", markup=False)
@@ -89,6 +94,7 @@ class Top(App[None]):
                 yield DataTable(id="pools", cursor_type="none")
                 yield Static(id="strip")
                 yield DataTable(id="queues", cursor_type="none")
+                yield DataTable(id="idle", cursor_type="none")
             yield RichLog(id="events", wrap=True, min_width=20, max_lines=EVENTS_KEPT)
         yield Input(id="ask")
         yield Footer()
@@ -103,11 +109,14 @@ class Top(App[None]):
         self._base.query_one("#pools", DataTable).add_columns("pool", "used", "free", "kept", "unusable", "GPUs")
         columns = ("queue", "running", "waiting", "policy uses", "reserved", "borrowed", "limit")
         self._base.query_one("#queues", DataTable).add_columns(*columns)
+        self._base.query_one("#idle", DataTable).add_columns("held and idle for ten minutes", "user", "queue", "GPUs", "nodes")
         self.set_interval(DRAW_EVERY, self._draw)
         self.run_worker(self._watch(), exclusive=False)
 
     async def _watch(self) -> None:
         since = 0
+        overview: Mapping[str, Any] = {}
+        loads: Mapping[str, Any] = {}
         while True:
             try:
                 async with aclosing(self._hr.watch_overview(since)) as changes:  # type: ignore[type-var]
@@ -115,7 +124,10 @@ class Top(App[None]):
                         since = int(change.get("sequence", since))
                         self._fresh += events_of(change)
                         if "overview" in change:
-                            self._live = picture_of(change["overview"])
+                            overview = change["overview"]
+                        loads = change.get("loads", loads)
+                        if "overview" in change or "loads" in change:
+                            self._live = picture_of(overview, loads if _fits(loads, overview) else None)
                         self._trouble, self._dirty = "", True
                 self._trouble = "the connection ended; connecting again"
             except HeadraceError as error:
@@ -138,18 +150,29 @@ class Top(App[None]):
         self._fresh = []
         if shown is None:
             return
-        pools, queues = self._base.query_one("#pools", DataTable), self._base.query_one("#queues", DataTable)
-        pools.clear()
-        pools.add_rows(shown.pools)
-        queues.clear()
-        for row in shown.queues:
-            if self._passes(row.queue, row.tenant):
-                name = Text(f"{row.tenant} {row.queue}" if row.tenant != "default" else row.queue, style=row.colour)
-                queues.add_row(name, row.running, row.waiting, row.used, row.reserved, row.borrowed, row.limit)
+        queues = [row for row in shown.queues if self._passes(row.queue, row.tenant)]
+        self._fill("pools", shown.pools, [*shown.pools])
+        self._fill("queues", queues, [_queue_cells(row) for row in queues])
+        self._fill("idle", shown.idle, [*shown.idle])
+        self._base.query_one("#idle", DataTable).display = bool(shown.idle)
         strip = self._base.query_one("#strip", Static)
-        strip.update(
-            cells([node for node in shown.nodes if self._passes(node.name, node.state)], max(20, strip.size.width - 2))
-        )
+        nodes, width = [node for node in shown.nodes if self._passes(node.name, node.state)], max(20, strip.size.width - 2)
+        if self._is_new("strip", (nodes, width)):
+            strip.update(cells(nodes, width))
+
+    def _fill(self, table: str, rows: object, drawn: Sequence[Sequence[object]]) -> None:
+        """Draw the rows of a table, if they are others than those that it shows."""
+        if self._is_new(table, rows):
+            found = self._base.query_one(f"#{table}", DataTable)
+            found.clear()
+            found.add_rows(drawn)
+
+    def _is_new(self, part: str, what: object) -> bool:
+        """Note what a part shows from now on; False if it shows that already."""
+        if self._drawn.get(part) == what:
+            return False
+        self._drawn[part] = what
+        return True
 
     def _passes(self, *texts: str) -> bool:
         return not self._words or any(self._words in text for text in texts)
@@ -229,8 +252,23 @@ def _totals(shown: Picture | None, trouble: str, *, past: bool) -> str:
         return trouble
     when = f"as of record {shown.sequence}, {shown.time[:19].replace('T', ' ')}" if past else f"live, record {shown.sequence}"
     away = sum(node.state != "ready" for node in shown.nodes)
-    parts = [when, f"{shown.running} running", f"{shown.waiting} waiting", f"{len(shown.nodes)} nodes, {away} not ready"]
+    nodes = f"{len(shown.nodes)} nodes, {away} not ready"
+    if shown.idle_nodes:
+        nodes += f", {shown.idle_nodes} without work"
+    parts = [when, f"{shown.running} running", f"{shown.waiting} waiting", nodes]
+    if shown.idle_gpus:
+        parts.append(f"{shown.idle_gpus} {'GPU' if shown.idle_gpus == 1 else 'GPUs'} held and idle")
     return "   ".join([*parts, trouble] if trouble else parts)
+
+
+def _fits(loads: Mapping[str, Any], overview: Mapping[str, Any]) -> bool:
+    """Whether loads are those of an overview's devices."""
+    return len(loads.get("idle", ())) == len(overview.get("devices", {}).get("node", ()))
+
+
+def _queue_cells(row: QueueRow) -> tuple[object, ...]:
+    name = Text(f"{row.tenant} {row.queue}" if row.tenant != "default" else row.queue, style=row.colour)
+    return name, row.running, row.waiting, row.used, row.reserved, row.borrowed, row.limit
 
 
 def _line(event: EventRow) -> Text:
@@ -250,9 +288,9 @@ def cells(nodes: list[NodeCells], width: int) -> Group:
             lines.append(line)
             line, used = Text(), 0
         line.append(f"{node.name[-NAME_WIDTH + 1 :]:<{NAME_WIDTH}}", "dim" if node.state == "ready" else "yellow")
-        above, below = node.colours[:columns], node.colours[columns:]
-        for place, upper in enumerate(above):
-            line.append("▀", f"{upper} on {below[place]}" if place < len(below) else upper)
+        pairs = zip_longest(node.colours[:columns], node.colours[columns:])
+        for (upper, lower), alike in groupby(pairs):
+            line.append("▀" * len(list(alike)), f"{upper} on {lower}" if lower else upper or "")
         line.append("  ")
         used += wide
     return Group(*lines, line)

@@ -69,6 +69,20 @@ async def test_the_view_shows_what_the_stream_brings(fake) -> None:
         await shown(app, pilot, "live, record 8   5 running")
 
 
+async def test_who_holds_idle_gpus_is_listed_while_that_is_so(fake) -> None:
+    app = Top(fake)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await shown(app, pilot, "live, record 7")
+        assert not app.query_one("#idle", DataTable).display
+        fake.changes.put_nowait({"sequence": "7", "loads": {"busy": [0, -1, -1, -1], "idle": [1, 0, 0, 0]}})
+        await shown(app, pilot, "1 GPU held and idle")
+        table = app.query_one("#idle", DataTable)
+        assert (table.display, table.get_row_at(0)) == (True, [f"…{JOB[-6:]}", "ann", "dev/one", "1", "n1"])
+        fake.changes.put_nowait({"sequence": "8", "overview": overview(8), "loads": {"busy": [9] * 4, "idle": [0] * 4}})
+        await shown(app, pilot, "live, record 8")
+        assert not table.display
+
+
 async def test_the_arrows_step_through_records_and_l_goes_back(fake) -> None:
     app = Top(fake)
     async with app.run_test(size=(120, 30)) as pilot:
