@@ -207,9 +207,9 @@ def _asked(request: Any, call: CallContext) -> _Asked:
     """What a request asks for. Raises ApiError, and Denied for what is of other tenants."""
     nouns, parts, tenants = frozenset(request.nouns), frozenset(request.parts), tuple(sorted(set(request.tenants)))
     if unknown := sorted(nouns - _NOUNS):
-        raise invalid("nouns", f"{shown(unknown[0])!r} is none; there are {', '.join(sorted(_NOUNS))}")
+        raise invalid("nouns", f"{shown(unknown[0])!r} is not known; there are {', '.join(sorted(_NOUNS))}")
     if unknown := sorted(parts - _PARTS - _ALWAYS):
-        raise invalid("parts", f"{shown(unknown[0])!r} is none; there are {', '.join(sorted(_PARTS | _ALWAYS))}")
+        raise invalid("parts", f"{shown(unknown[0])!r} is not known; there are {', '.join(sorted(_PARTS | _ALWAYS))}")
     for tenant in tenants:
         if not is_token(tenant):
             raise invalid("tenants", "write a name: 1 to 63 of a-z, 0-9 and '-'")

@@ -175,7 +175,7 @@ def _in(whose: str, tenant: str) -> None:
 
 
 class _Players:
-    """The processes, of which one may wait for its question."""
+    """The processes; one may wait for its question."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = command

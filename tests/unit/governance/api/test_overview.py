@@ -302,8 +302,8 @@ async def test_a_watch_sends_the_parts_that_are_asked_for(recorded) -> None:
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"nouns": ["jobs"]}, "nouns: 'jobs' is none; there are .*job"),
-        ({"parts": ["everything"]}, "parts: 'everything' is none; there are .*pools"),
+        ({"nouns": ["jobs"]}, "nouns: 'jobs' is not known; there are .*job"),
+        ({"parts": ["everything"]}, "parts: 'everything' is not known; there are .*pools"),
         ({"tenants": ["A B"]}, "tenants: write a name"),
     ],
 )
