@@ -597,8 +597,8 @@ def test_a_watch_that_is_cut_gives_every_event_once_also_when_gateway_and_govern
         answer = api.done("root", "GET", "/v1/audit/lines", page_size=1000, **page)
         lines += answer["lines"]
         page = {"page_token": answer["next_page_token"]} if "next_page_token" in answer else {}
-    told = [(line["sequence"], line.get("place", 0), line["text"], line.get("rule", "")) for line in lines]
-    assert found == [line for line in told if int(begin) < int(line[0]) <= int(since)]
+    all_lines = [(line["sequence"], line.get("place", 0), line["text"], line.get("rule", "")) for line in lines]
+    assert found == [line for line in all_lines if int(begin) < int(line[0]) <= int(since)]
 
 
 def test_a_node_is_cordoned_drained_and_taken_back(api: Api) -> None:

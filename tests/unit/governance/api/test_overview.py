@@ -270,14 +270,14 @@ async def test_watches_that_end_anywhere_give_every_event_of_the_ledger_once(rec
     lines = [line for sequence, record in records.items() for line in lines_of(record, sequence, tenant, recorded.state)]
     assert len(lines) > 2 * EVENTS_MAX
 
-    def told(nouns: str) -> list[tuple[str, int, str, str]]:
+    def events(nouns: str) -> list[tuple[str, int, str, str]]:
         return [(str(line.sequence), line.place, line.text, line.rule) for line in lines if line.type.startswith(nouns)]
 
-    assert await union(backend, tenant, before, chance) == told("")
-    assert await union(backend, tenant, before, chance, nouns=["lease"]) == told("lease.")
+    assert await union(backend, tenant, before, chance) == events("")
+    assert await union(backend, tenant, before, chance, nouns=["lease"]) == events("lease.")
 
 
-async def test_a_watch_of_one_tenant_has_its_queues_jobs_and_events_and_those_of_nobody(recorded) -> None:
+async def test_a_watch_of_one_tenant_has_its_queues_jobs_and_events_and_those_of_no_tenant(recorded) -> None:
     backend = Backend(recorded)
     seen = recorded.state.sequence
     happen(recorded, backend, recorded.own, recorded.strange)
