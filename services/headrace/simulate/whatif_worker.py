@@ -69,6 +69,10 @@ def main() -> int:
         wants_more = answered.found is None and _peak() > NEARLY * limit.bytes
     except MemoryError:
         wants_more = True
+    except RuntimeError:  # a thread that could not be started
+        if _peak() <= NEARLY * limit.bytes:
+            raise
+        wants_more = True
     resource.setrlimit(resource.RLIMIT_AS, (most, most))  # the answer takes memory, too
     if wants_more:
         answered = _no(TOO_LARGE, limit.way_out)
@@ -93,7 +97,7 @@ def _peak() -> int:
 
 async def _with_ledger() -> WhatIfAnswer | None:
     """The answer to the question on standard input; None if that is closed without one."""
-    user, asking = os.environ.get(USER, ""), asyncio.ensure_future(asyncio.to_thread(sys.stdin.buffer.read))
+    user, asking = os.environ.get(USER, ""), asyncio.ensure_future(_question())
     try:
         connection = await connect(os.environ[URL], user, os.environ.get(PASSWORD, ""), name=f"{user}: what if")
         try:
@@ -112,6 +116,13 @@ async def _with_ledger() -> WhatIfAnswer | None:
         if not await asking:
             return None
         return WhatIfAnswer(code="UNAVAILABLE", error=f"the ledger cannot be read now: {error}; try again in a while")
+
+
+async def _question() -> bytes:
+    """What comes on standard input, a pipe. Without a thread: one more cannot be started where memory is limited."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return await reader.read()
 
 
 async def followed(ledger: Log, snapshots: Snapshots | None, until: asyncio.Future[bytes]) -> State | None:
