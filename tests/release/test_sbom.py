@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tomllib
+from datetime import UTC, datetime
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,8 @@ def test_every_package_that_headrace_needs_stands_in_it_with_the_version_that_is
     }
 
 
-def test_it_has_nothing_of_the_moment_or_the_machine(sbom):
-    assert {"serialNumber", "timestamp"} & {*sbom, *sbom["metadata"]} == set()
+def test_it_has_the_time_of_its_commit_and_nothing_of_the_machine(sbom):
+    committed = datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), UTC)
+    assert sbom["metadata"]["timestamp"] == committed.isoformat()
+    assert "serialNumber" not in sbom
     assert str(ROOT) not in json.dumps(sbom)
