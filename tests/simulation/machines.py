@@ -81,7 +81,7 @@ class MemoryJournal(Journal):
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._path, self._rewrite_at, self._size, self._whole = "", 1 << 62, 0, True
+        self._path, self._rewrite_at, self._size, self._whole, self._boot = "", 1 << 62, 0, True, ""
         self.open = {}
         self.unsent = deque()
         self.sending = None
