@@ -59,7 +59,17 @@ def test_a_newer_fact_is_too_early_in_a_ledger_of_the_level_before(file):
 
 LATER_FIELDS: dict[str, set[str]] = {
     "group.applied.v1": {"on_behalf"},
-    "job.admitted.v1": {"array", "contained", "gpu_memory", "mig", "on_behalf_of", "rules", "shares", "submitted_by"},
+    "job.admitted.v1": {
+        "array",
+        "by_model",
+        "contained",
+        "gpu_memory",
+        "mig",
+        "on_behalf_of",
+        "rules",
+        "shares",
+        "submitted_by",
+    },
     "job.cancel_requested.v1": {"elements"},
     "job.ended.v1": {"elements"},
     "job.requeue_requested.v1": {"elements"},

@@ -54,6 +54,7 @@ class Job:
     idle: set[int] = field(default_factory=set)
     memory: int = 0
     shares: list[Json] = field(default_factory=list)
+    by_model: bool = False
 
     @property
     def total(self) -> Amounts:
@@ -326,6 +327,25 @@ class Auditor:
             self.jobs[name] = Job(name, policy, fact["request"], replicas, preemptible, fact["profile"], required=required)
             job = self.jobs[name]
             job.time_limit, job.memory, job.shares = fact.get("time_limit"), fact.get("gpu_memory", 0), fact.get("shares", [])
+            job.by_model = fact.get("by_model", False)
+            self._asks_for_first(job)
+
+    def _asks_for_first(self, job: Job) -> None:
+        """Until it is granted anything it asks for the GPU model that is tried first (R42, R43)."""
+        if job.shares:
+            job.request = _of_model(job, job.shares[0]["model"], job.shares[0]["gpu"])
+
+    def _job_matched(self, fact: Json) -> None:
+        """It may be given other GPU models; none of those that it could be given before is gone (R42)."""
+        known = {share["model"] for share in fact["shares"]}
+        keys = [fact["job"]] if fact["job"] in self.jobs else self.arrays[fact["job"]]
+        for job in (self.jobs[key] for key in keys):
+            if job.state != "pending" or (len(keys) > 1 and job.attempt):
+                continue
+            if not {share["model"] for share in job.shares} <= known or job.by_model > fact.get("by_model", False):
+                self._complain(f"{job.key} could be given {job.shares} and now {fact['shares']} (R42)")
+            job.shares, job.by_model = fact["shares"], fact.get("by_model", False)
+            self._asks_for_first(job)
 
     def _elements(self, fact: Json) -> list[Job]:
         """Elements of an array that a fact is about."""
@@ -381,7 +401,7 @@ class Auditor:
         if not lease.suspended:
             self._stop_charging(lease)
             self.whole[job.key, rank] = lease
-            rest = {key: value for key, value in lease.amounts.items() if key != "gpu"}
+            rest = {key: value for key, value in lease.amounts.items() if not key.startswith("gpu")}
             self.leases[job.key, rank] = lease._replace(devices={}, slices={}, amounts=rest, suspended=True)
             job.idle.discard(rank)
         job.started.pop(rank, None)
@@ -468,8 +488,7 @@ class Auditor:
 
     def _job_requeued(self, fact: Json) -> None:
         job = self.jobs[fact["job"]]
-        if job.shares:
-            job.request = job.request | {"gpu": job.shares[0]["gpu"]}
+        self._asks_for_first(job)
         if job.state != "holding" or self._held_by(job):
             self._complain(f"{job.key} is {job.state} with {len(self._held_by(job))} leases and is requeued")
         job.state, job.yields, job.min_runtime = "pending", False, fact.get("min_runtime", 0)
@@ -642,7 +661,11 @@ class Auditor:
             "gpu": sum(len(node.get("devices", ())) for node in there) * GPU_UNITS,
             "cpu": sum(node["cpu"] for node in there),
             "memory": sum(node["memory"] for node in there),
+            **({key: 0} if key.startswith("gpu:") else {}),
         }
+        for node in there:
+            of_model = f"gpu:{_model_of(node)}"
+            has[of_model] = has.get(of_model, 0) + len(node.get("devices", ())) * GPU_UNITS
         ceiling = document.get("capacity", {}).get(key)
         return min(has.get(key, ceiling or 0), ceiling if ceiling is not None else has.get(key, 0))
 
@@ -702,7 +725,11 @@ class Auditor:
         held, cut = 0, Counter[tuple[str, str]]()
         for lease in self.leases.values():
             if lease.pool == pool:
-                slices = {device: lease.devices[device] for device in lease.slices} if key == "gpu" else {}
+                slices = (
+                    {device: lease.devices[device] for device in lease.slices}
+                    if key.startswith("gpu") and key in lease.amounts
+                    else {}
+                )
                 held += lease.amounts.get(key, 0) - sum(slices.values())
                 cut.update({(lease.node, device): units for device, units in slices.items()})
         return held + sum(min(units, GPU_UNITS) for units in cut.values())
@@ -786,12 +813,16 @@ class Auditor:
         self._check_topology(job, leases[0]["pool"], {lease["node"] for lease in leases})
         self._check_memory(job, leases)
         for lease in leases:
+            of_model = f"gpu:{_model_of(self.nodes[lease['node']])}"
+            charged = lease["amounts"].get("gpu", 0)
+            if not job.promised and of_model in self._governed(lease["pool"]) and lease["amounts"].get(of_model, 0) != charged:
+                self._complain(f"{job.key} holds {charged} of {of_model}, and is not charged for the model (R43)")
             if lease["amounts"] != {**job.request, **({"job": 1} if not lease.get("rank", 0) else {})}:
                 self._complain(f"{job.key} asks for {job.request} and is granted {lease['amounts']}")
 
     def _check_memory(self, job: Job, places: list[Json]) -> None:
         """All replicas get the share of one GPU model that the job was admitted with, and it has the memory that it asks for (R42)."""
-        if not job.memory:
+        if not job.shares:
             return
         kinds = {(self.nodes[place["node"]]["devices"][0]["model"], *_share(place)) for place in places}
         known = {(share["model"], share["gpu"], share.get("mig", "")): share for share in job.shares}
@@ -799,8 +830,8 @@ class Auditor:
             self._complain(f"{job.key} gets {sorted(kinds)}, and may get one of {sorted(known)} (R42)")
             return
         model, units, mig = min(kinds)
-        job.request = job.request | {"gpu": units}
-        for place in places:
+        job.request = _of_model(job, model, units)
+        for place in places if job.memory else ():
             has = self.nodes[place["node"]]["devices"][0]["memory"]
             part = Fraction(_sizes(mig, model, _slices_of(model)[1])[1], _slices_of(model)[1]) if mig else None
             given = has * part * Fraction(9, 10) if part is not None else Fraction((has - 1024) * units, GPU_UNITS)
@@ -892,6 +923,16 @@ class Auditor:
                 for key in self._governed(pool) & {key for key, value in victim.total.items() if value}
             ):
                 self._complain(f"{victim.key} yields by priority to {job.key} and could reclaim what it held")
+
+
+def _model_of(node: Json) -> str:
+    return "+".join(sorted({device["model"] for device in node.get("devices", ())}))
+
+
+def _of_model(job: Job, model: str, units: int) -> Amounts:
+    """What one replica asks for of GPUs of this model, charged by it or not (R43)."""
+    rest = {key: amount for key, amount in job.request.items() if not key.startswith("gpu:")}
+    return rest | {"gpu": units} | ({f"gpu:{model}": units} if job.by_model else {})
 
 
 def _share(place: Json) -> tuple[int, str]:

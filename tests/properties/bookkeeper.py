@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -48,6 +49,8 @@ class Job:
     waits_since: int | None = None
     is_element: bool = False
     over: bool = False
+    share: int = 0
+    """Units of GPU that one replica asks for."""
 
     @property
     def waits_in_the_books(self) -> bool:
@@ -106,7 +109,7 @@ class Lease:
     def holds(self, key: str, moment: int) -> bool:
         if self.charged is None or not (self.charged <= moment and (self.ended is None or moment < self.ended)):
             return False
-        return key != "gpu" or not self.is_away(moment)
+        return not key.startswith("gpu") or not self.is_away(moment)
 
     def is_starting(self, moment: int) -> bool:
         ends = self.ended if self.charged is None else self.charged
@@ -266,7 +269,18 @@ class Bookkeeper:
             fact.get("labels", {}),
             waits_since=self.now,
             is_element="array" in fact,
+            share=fact["request"].get("gpu", 0),
         )
+
+    def _job_matched(self, fact: Json, _record: Json, _number: int) -> None:
+        """It waits for another share of a GPU from now on; what it waited for before was counted as what it asks for at the end (R42)."""
+        elements = self.arrays.get(fact["job"])
+        for key in (fact["job"],) if elements is None else elements:
+            job = self.jobs[key]
+            if elements is None or not (job.over or job.attempt):
+                replicas = job.asks["gpu"] // job.share
+                job.share = fact["shares"][0]["gpu"]
+                job.asks = job.asks | {"gpu": job.share * replicas}
 
     def _never_granted(self, fact: Json) -> list[Job]:
         """Elements of an array that a fact is about and that were never granted anything."""
@@ -305,7 +319,7 @@ class Bookkeeper:
 
     def _wait_ends(self, job: Job, at: int) -> None:
         if job.waits_since is not None:
-            self.waits.append((job, job.waits_since, at))
+            self.waits.append((copy(job), job.waits_since, at))
             job.waits_since = None
 
     def _held(self, fact: Json) -> Lease | None:
@@ -527,7 +541,9 @@ class Bookkeeper:
     def _free_of(self, place: Json, taken: dict[tuple[str, str], int]) -> Iterator[tuple[str, int]]:
         """Of a place, what is free; from now on that is taken."""
         node = self.nodes[place["node"]]
-        units = [("gpu", self._free_units(node, share, taken)) for share in place.get("devices", ())]
+        gpus = [key for key in place.get("amounts", {}) if key.startswith("gpu")]
+        free_units = [self._free_units(node, share, taken) for share in place.get("devices", ())]
+        units = [(key, free) for free in free_units for key in gpus]
         for key in ("cpu", "memory"):
             free = min(place.get("amounts", {}).get(key, 0), max(0, node[key] - taken[node["node"], key]))
             taken[node["node"], key] += free
@@ -597,7 +613,7 @@ class Bookkeeper:
                             rates = self.rates(since, lease.pool, tenant, key)
                             rate = rates[1] if kind == "reserved" else rates[0]
                             place = (period, lease.job.names(fields, lease), key, self._priced_since(since))
-                            found[place] += units * rate * (until - since) / (ONE.get(key, 1) * HOUR)
+                            found[place] += units * rate * (until - since) / (ONE.get(key.partition(":")[0], 1) * HOUR)
         return found
 
     def _priced_since(self, moment: int) -> int:
@@ -634,7 +650,8 @@ class Bookkeeper:
                 for key, units in lease.amounts.items():
                     found[period, lease.job.names(fields, lease), key]["provider_lost"] += units * span
             if lease.is_away(moment) and moment < self.until:
-                found[period, lease.job.names(fields, lease), "gpu"]["suspended"] += lease.amounts["gpu"] * span
+                for key in (key for key in lease.amounts if key.startswith("gpu")):
+                    found[period, lease.job.names(fields, lease), key]["suspended"] += lease.amounts[key] * span
         for policy in policies.keys() | {(tenant, name) for _, _, tenant, name, _, _ in self.reservations}:
             self._policy(found, period, policy, sorted(policies[policy], key=lambda lease: lease.place), moment, span, fields)
             self._idle(found, period, ends, policy, policies[policy], moment, span, fields)
@@ -669,7 +686,7 @@ class Bookkeeper:
                 line = found[period, lease.job.names(fields, lease), key]
                 borrowed = lease.amounts[key] - covered
                 on_demand, reserved = self.rates(moment, lease.pool, policy[0], key)
-                cost = (covered * reserved + borrowed * on_demand) * span / (ONE.get(key, 1) * HOUR)
+                cost = (covered * reserved + borrowed * on_demand) * span / (ONE.get(key.partition(":")[0], 1) * HOUR)
                 line["reserved"] += covered * span
                 line["borrowed"] += borrowed * span
                 line["cost"] += cost

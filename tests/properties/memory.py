@@ -21,14 +21,14 @@ SIZES = tuple(gigabytes * 1024 for gigabytes in (4, 8, 10, 18, 20, 36, 40, 60))
 def of_memory(draw: Callable[[st.SearchStrategy], object]) -> Scenario:
     """Nodes of other GPU models beside those that are there, and most profiles with an amount of GPU memory."""
     base, chance = draw(st.one_of(scenarios(), crowded())), Chance(draw)
-    nodes = [one for row in base.nodes for one in _of_several_models(chance, row)]
+    nodes = [one for row in base.nodes for one in of_several_models(chance, row)]
     profiles = {profile.name: _of_memory(chance, profile) for profile in base.documents.profiles}
     documents = replace(base.documents, profiles=tuple(profiles.values()))
     timeline = tuple(_moment(chance, moment, profiles) for moment in base.timeline)
     return replace(base, documents=documents, nodes=tuple(nodes), timeline=timeline)
 
 
-def _of_several_models(chance: Chance, row: Nodes) -> list[Nodes]:
+def of_several_models(chance: Chance, row: Nodes) -> list[Nodes]:
     """The row as one of H100s, and perhaps a node or two with other GPUs at the same site."""
     others = [
         replace(row, name=f"{row.name}-{model.lower()}", count=1, gpu_model=model, gpus=chance.number(1, 2))

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from headrace.allocator.job_lifecycle import why_never
+from headrace.allocator.matching import is_charged_otherwise
+from headrace.allocator.pending_review import why_never
 from headrace.allocator.relocation import nomination_of
 from headrace.allocator.suspend_resume import Resumption
 from headrace.contracts import facts as f
@@ -25,6 +26,7 @@ from headrace.domain.indexes.pending import Place as LinePlace
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.model.preemption_state import MOVED, Hold
+from headrace.domain.model.requests import Request
 from headrace.domain.placement.placement import find_places
 from headrace.domain.preemption.eligibility import RECLAIM, causes, lends, may_take_from
 from headrace.domain.queueing.access import may_enter
@@ -33,7 +35,7 @@ from headrace.domain.queueing.ranking import Rank, is_inside, may_hold_inside, r
 from headrace.domain.snapshots.snapshot import copy_of
 from headrace.domain.state import capacity
 from headrace.domain.state.pools import PoolState
-from headrace.domain.state.quota import BOTH, IS_HELD, WILL_BE, over_capacity, over_limit, scopes_of, user_scope
+from headrace.domain.state.quota import BOTH, IS_HELD, WILL_BE, limits_of, over_capacity, over_limit, scopes_of, user_scope
 from headrace.domain.state.search_backoff import is_backing_off, is_worthwhile, was_searched
 from headrace.domain.state.state import State
 from headrace.domain.state.supply import known_to
@@ -72,7 +74,7 @@ class Oracle:
         self._nominated()
         if not in_line:
             return self
-        self._choose_models()
+        self._choose_models(may_take=False)
         self._keep(facts)
         self._choose_models()
         while any(self._grant(self.state.pools[name]) for name in sorted(self.state.pools)):
@@ -81,17 +83,35 @@ class Oracle:
             self._search(self.state.pools[name])
         return self
 
-    def _choose_models(self) -> None:
-        """Each job that asks for GPU memory asks for the first share with which it finds room, or for the first of all (R42)."""
+    def _choose_models(self, *, may_take: bool = True) -> None:
+        """Each job that asks for GPU memory asks for the first share with which it finds room (R42).
+
+        Where it can with no share: for the first with which it may take something back, or for the first of all.
+        """
         for group in self.state.pending.choosing:
             choices = group.request.each
             job = group.head()
             if job is None:
                 continue
-            for request in (*choices, choices[0]):
+            for request in choices:
                 group.request = job.request = request
                 if any(self._fits_in(group, pool) for pool in self.state.pools.values()):
                     break
+            else:
+                takes = (one for one in choices if may_take and self._may_take(group, job, one))
+                group.request = job.request = next(takes, choices[0])
+
+    def _may_take(self, group: JobGroup, job: JobRecord, request: Request) -> bool:
+        """Whether it may take something back anywhere with this request, and its policy's own limits do not forbid it (R23)."""
+        group.request = job.request = request
+        profile, document = self.state.profile(group.policy.document.tenant, group.profile), group.policy.document
+        for name in profile.pools if profile is not None else ():
+            pool = self.state.pools.get(name)
+            if pool is None or not may_enter(pool, document.tenant, document.group) or not causes(self.state, job, pool):
+                continue
+            if self._limit(group.policy, request, group.beyond, pool, WILL_BE, job.user) in ("", "tenant"):
+                return True
+        return False
 
     def _keep(self, facts: Iterable[AnyFact]) -> None:
         """What the round lifts and places before it grants anything to those in line (R16), which has to be right by itself."""
@@ -234,7 +254,8 @@ class Oracle:
             if name in self.state.pools and name != job.barred_from and may_start(self.state, job, name):
                 found = self._would_go(job, self.state.pools[name])
                 if found is not None:
-                    return found[0] if name == pool.document.name and why_never(self.state, job) is None else None
+                    moves = why_never(self.state, job) is None and not is_charged_otherwise(self.state, job)
+                    return found[0] if name == pool.document.name and moves else None
         return None
 
     def _ends_before(self, job: JobRecord, moment: int) -> bool:
@@ -454,9 +475,21 @@ class Oracle:
         best = next(self._asking(pool), None) if pool.search is None else None
         if best is not None:
             job = arrays.element_of(self.causes_at_first, best.job.key)  # an element may have come into line in this round
-            cause = causes(self.causes_at_first, job, pool_of(self.causes_at_first, pool))
-            if cause:  # with its first share again, a job that asks for GPU memory may take nothing (R42)
-                self.opened.append((best.job.key, pool.document.name, cause[0]))
+            cause = self._cause_at_first(job, pool_of(self.causes_at_first, pool))
+            if cause:
+                self.opened.append((best.job.key, pool.document.name, cause))
+
+    def _cause_at_first(self, job: JobRecord, pool: PoolState) -> str:
+        """The cause of the first of its shares with one, within its policy's own limits, as things were before the round (R42)."""
+        state = self.causes_at_first
+        for request in job.request.each:
+            with Trial(state) as trial:
+                trial.choose(job, request)
+                found = causes(state, job, pool)
+                short = over_limit(limits_of(state, job, pool.document.name), pool.governed, request.total, beyond=job.beyond)
+            if found and (short is None or short.scope.kind == "tenant"):
+                return found[0]
+        return next(iter(causes(state, job, pool)), "")
 
 
 def pool_of(state: State, pool: PoolState) -> PoolState:

@@ -21,6 +21,7 @@ from headrace.simulate.scenario import Scenario, read_scenario
 from headrace.simulate.world import World
 from tests.properties.arrays import arrays
 from tests.properties.bookkeeper import SLICES, Bookkeeper
+from tests.properties.by_model import by_model
 from tests.properties.campaign import histories
 from tests.properties.checked_histories import play
 from tests.properties.histories import scenarios
@@ -102,6 +103,12 @@ def test_the_books_are_what_the_facts_add_up_to_and_the_parts_are_the_whole(scen
 @histories(one_in=4)
 @given(arrays(), st.integers(1, 40), st.frozensets(st.integers(1, 120), max_size=4))
 def test_the_books_of_arrays_are_what_the_facts_of_their_elements_add_up_to(scenario, bundle, reopened) -> None:
+    check(scenario, bundle, reopened)
+
+
+@histories(one_in=4)
+@given(by_model(), st.integers(1, 40), st.frozensets(st.integers(1, 120), max_size=4))
+def test_the_books_of_governed_models_are_what_the_facts_add_up_to(scenario, bundle, reopened) -> None:
     check(scenario, bundle, reopened)
 
 

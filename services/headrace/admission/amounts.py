@@ -8,7 +8,7 @@ from headrace.contracts.facts.levels import GPU_SHARES
 from headrace.contracts.values.amounts import GPU, GPU_MEMORY, GPU_UNITS, format_amount
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.requests import is_steady, make_request
-from headrace.domain.queueing.admissible import Rejection, never_fits, shares_that_fit
+from headrace.domain.queueing.admissible import Rejection, models_that_fit, never_fits
 from headrace.domain.state.gpu_shares import most_of, with_share
 
 if TYPE_CHECKING:
@@ -30,13 +30,15 @@ class RequestedJob(NamedTuple):
 class GivenAmounts(NamedTuple):
     """What one replica gets: `request`, with the charge of the slice `mig`.
 
-    With `gpu_memory` MiB, `request` and `mig` are those of the first of `shares` (R42).
+    With `shares`, `request` and `mig` are those of the first of them: of a job that asks for `gpu_memory` MiB (R42), or that is charged
+    `by_model` (R43).
     """
 
     request: Amounts
     mig: str
     gpu_memory: int = 0
     shares: tuple[ModelShare, ...] = ()
+    by_model: bool = False
 
 
 def given_to(
@@ -50,28 +52,20 @@ def given_to(
     amounts = _within_profile(state, profile, asked.request)
     if isinstance(amounts, Rejection):
         return amounts
-    if GPU_MEMORY in amounts:
-        return _of_memory(state, queue, asked, amounts, beyond=beyond)
+    if GPU_MEMORY in amounts and state.terms.level < GPU_SHARES:
+        what = f"request.gpu_memory: it is taken from level {GPU_SHARES} of the installation on, and that is at level "
+        return Rejection(RejectReason.MALFORMED, what + str(state.terms.level))
+    flags = {"preemptible": asked.preemptible, "beyond": beyond}
+    matched = models_that_fit(state, policy, profile, amounts, **flags, contained=asked.contained)
+    if isinstance(matched, Rejection):
+        return matched
+    if matched is not None:
+        first = matched.shares[0]
+        return GivenAmounts(with_share(amounts, first), first.mig, amounts.get(GPU_MEMORY, 0), *matched)
     steady = is_steady(profile, state.terms.level, preemptible=asked.preemptible)
     request = make_request(amounts, profile.replicas, profile, profile.mig, contained=asked.contained, steady=steady)
-    never = never_fits(state, policy, profile, request, preemptible=asked.preemptible, beyond=beyond)
+    never = never_fits(state, policy, profile, request, **flags)
     return GivenAmounts(amounts, profile.mig) if never is None else never
-
-
-def _of_memory(
-    state: State, queue: tuple[PolicyState, Profile], asked: RequestedJob, amounts: Amounts, *, beyond: bool
-) -> GivenAmounts | Rejection:
-    """The shares of GPU models with which it could ever run (R42); else the rejection of the one that came closest."""
-    level = state.terms.level
-    if level < GPU_SHARES:
-        what = f"request.gpu_memory: it is taken from level {GPU_SHARES} of the installation on, and that is at level {level}"
-        return Rejection(RejectReason.MALFORMED, what)
-    flags = {"preemptible": asked.preemptible, "beyond": beyond, "contained": asked.contained}
-    policy, profile = queue
-    shares = shares_that_fit(state, policy, profile, amounts, **flags)
-    if isinstance(shares, Rejection):
-        return shares
-    return GivenAmounts(with_share(amounts, shares[0]), shares[0].mig, amounts[GPU_MEMORY], shares)
 
 
 def _within_profile(state: State, profile: Profile, asked: Amounts) -> Amounts | Rejection:

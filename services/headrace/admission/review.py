@@ -75,6 +75,7 @@ class _Made(NamedTuple):
     rules: tuple[str, ...]
     gpu_memory: int
     shares: tuple[ModelShare, ...]
+    by_model: bool
 
 
 class Review:
@@ -199,7 +200,16 @@ class Review:
             return Declined(Rejection(RejectReason.MALFORMED, wrong))
         if (crowded := self._too_many(asker, policy, jobs_in(fact.array))) is not None:
             return crowded
-        stated = (fact.request, fact.mig, fact.replicas, fact.contained, fact.rules, fact.gpu_memory, fact.shares)
+        stated = (
+            fact.request,
+            fact.mig,
+            fact.replicas,
+            fact.contained,
+            fact.rules,
+            fact.gpu_memory,
+            fact.shares,
+            fact.by_model,
+        )
         if made == stated and limit == fact.time_limit:
             return fact
         return structs.replace(fact, time_limit=limit, **made._asdict())
@@ -221,7 +231,7 @@ class Review:
             return given
         always, perhaps = possible_uses(rules, contained=contained)
         lines = fact.rules if always <= set(fact.rules) <= perhaps else tuple(sorted(always))
-        return _Made(given.request, given.mig, profile.replicas, contained, lines, given.gpu_memory, given.shares)
+        return _Made(given.request, given.mig, profile.replicas, contained, lines, *given[2:])
 
     def _wrong_after(self, fact: f.JobAdmittedV1, asker: Asker) -> str:
         for other in fact.after:
@@ -338,7 +348,7 @@ def _as_asked(state: State, profile: Profile, fact: f.JobAdmittedV1) -> Amounts:
         amounts = {key: amount for key, amount in amounts.items() if key != GPU} | {GPU_MEMORY: fact.gpu_memory}
         return amounts | {key: 0 for key in profile.request if key not in amounts}
     given = asked_by(state, profile)
-    kept = {key: amount for key, amount in amounts.items() if not (profile.mig and amount == given.get(key))}
+    kept = {key: amount for key, amount in amounts.items() if not (profile.mig and (amount == given.get(key) or key == GPU))}
     return kept | {key: 0 for key in given if key not in amounts}
 
 

@@ -62,7 +62,7 @@ def try_message(state: State, request: TrialRequest, now: int) -> TrialAnswer:
         would_be.append(fact)
         count = jobs_in(fact.array)
         admitted.update({policy: count, whose.tenant: 1, user: count})
-        shares = memory_text(fact.gpu_memory, fact.shares) if fact.gpu_memory else ""
+        shares = memory_text(fact.gpu_memory, fact.shares) if fact.shares else ""
         verdicts.append(Verdict(job=key, message=shares))
     return TrialAnswer(verdicts=tuple(verdicts), costs=tuple(_costs(state, would_be, now)))
 
@@ -92,5 +92,6 @@ def _costs(state: State, jobs: Sequence[f.JobAdmittedV1], now: int) -> Iterator[
                 steady=steady,
                 memory=fact.gpu_memory,
                 shares=fact.shares,
+                by_model=fact.by_model,
             )
             yield from growth_costs(state, profile, request, counts[kind], fact.time_limit, now)

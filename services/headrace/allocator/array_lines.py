@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.contracts.facts import JobDismissedV1, JobEndedV1
+from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobMatchedV1
 from headrace.contracts.values.arrays import holds
 from headrace.domain.fold.arrays import chosen
 from headrace.domain.model.job_states import JobState
@@ -78,10 +78,10 @@ def _after(array: ArrayState, number: int) -> int:
 
 
 def unstarted_of(state: State, facts: Iterable[AnyFact]) -> set[str]:
-    """Keys of the elements that stand in line and that facts about their arrays end."""
+    """Keys of the elements that stand in line and that facts about their arrays end, or match anew with GPU models."""
     found: set[str] = set()
     for fact in facts:
-        if isinstance(fact, (JobEndedV1, JobDismissedV1)) and fact.job in state.arrays:
+        if isinstance(fact, (JobEndedV1, JobDismissedV1, JobMatchedV1)) and fact.job in state.arrays:
             indices = fact.elements if isinstance(fact, JobEndedV1) else ()
             found |= {job.key for job in chosen(state.arrays[fact.job], indices) if job.is_new_element}
     return found

@@ -4,7 +4,8 @@ Naive meaning: settle events of jobs; judge proposals; end holds and nominations
 Two departures. Orders and their ends change free capacity, and learnt mixes change which place is best, in ways that grants of the same
 round would have to consider, so if there are any, grants wait for the next round, which follows at once; and so do grants to waiting jobs
 while a job is being requeued, which may rank first. And pending jobs are reviewed (R10) only when documents or hardware have changed since
-the last review, or a job was admitted that was judged before that change; another review would find nothing.
+the last review, or a job was admitted that was judged before that change; another review would find nothing. So are the GPU models that
+they may be given (R42, R43); a job that is matched anew is granted nothing in the same round.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from headrace.allocator.array_lines import unstarted_of
 from headrace.allocator.candidate_index import CandidateIndex
 from headrace.allocator.demand_mix import DemandLearning
 from headrace.allocator.granting import grant
-from headrace.allocator.job_lifecycle import due_transitions, next_check, review_pending, set_aside
+from headrace.allocator.job_lifecycle import due_transitions, next_check, set_aside
 from headrace.allocator.maintenance import MaintenanceTurns
+from headrace.allocator.matching import match_pending
+from headrace.allocator.pending_review import review_pending
 from headrace.allocator.proposals import SEARCH_MAX, end_nominations, judge_proposals, nomination_end
 from headrace.allocator.scale_up import ask_for_growth, end_growth, next_growth
 from headrace.allocator.windows_budgets import Gates
-from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
+from headrace.contracts.facts import JobDismissedV1, JobEndedV1, JobMatchedV1, JobRequeuedV1, LeaseRevokedV1, StopOrderedV1
 from headrace.domain.backfill.hold_policy import next_turn
 from headrace.domain.fold.record_size import RecordCapacity
 from headrace.domain.model.job_states import JobState
@@ -70,15 +73,19 @@ class Allocator:
                 break  # the next record has space for it, and it is not split
             settled += unit
         skip = {fact.job for fact in settled if isinstance(fact, _ABOUT_A_JOB)}
+        matched: list[JobMatchedV1] = []
         if self.reviewed != state.documents_sequence and len(settled) < SETTLED_MAX:
-            news = (fact for fact in review_pending(state) if fact.job not in skip)
-            dismissed = list(record.fill(islice(news, SETTLED_MAX - len(settled))))
-            if not dismissed:
+            due: list[JobDismissedV1 | JobMatchedV1] = [fact for fact in review_pending(state) if fact.job not in skip]
+            gone = skip.union(fact.job for fact in due)
+            matched += [fact for fact in match_pending(state) if fact.job not in gone]
+            due += matched
+            news = list(record.fill(islice(due, SETTLED_MAX - len(settled))))
+            if not news:
                 self.reviewed = state.documents_sequence
-            settled += dismissed
-            skip |= {fact.job for fact in dismissed}
+            settled += news
+            skip |= {fact.job for fact in news} | {fact.job for fact in matched}
         if state.arrays:
-            skip |= unstarted_of(state, settled)
+            skip |= unstarted_of(state, (*settled, *matched))
         if state.cancels:
             skip |= {key for key, job in state.cancels.items() if job.state in _WAITS}  # those that the next record ends
         line_stands = JobRequeuedV1 not in map(type, settled)

@@ -106,7 +106,7 @@ class _Round:
         if self.state.holds:
             self._keep_on()
         if self._models is not None:
-            self._models.advance()
+            self._models.advance(may_take=False)
         queues = self.index.in_order()
         for queue in queues:
             queue.advance(self.now)
@@ -134,7 +134,7 @@ class _Round:
     def grant_pending(self) -> None:
         """Grant the best of each pool, pools by name, until nothing more fits or the round is full; then open searches."""
         if self._models is not None:
-            self._models.advance()  # units may have been kept since
+            self._models.advance(may_take=True)  # units may have been kept since
         queues = self.index.in_order()
         while self._tried < GRANTS_MAX and not self.is_full and (self.index.has_line or self.state.suspended):
             for queue in queues:
@@ -154,6 +154,8 @@ class _Round:
             found = self._feasibility.best(queue, self._allowed)
             if self.state.suspended and self._resume_before(queue.pool, None if found is None else found[0].rank, queue):
                 self._feasibility.resumed(queue)
+                if self._models is not None:
+                    self._models.advance(may_take=True)
                 return True
             if found is None:
                 self._idle[queue.name] = self._feasibility.moves
@@ -174,7 +176,7 @@ class _Round:
             self.index.refresh()
             self._feasibility.granted(queue, job)
             if self._models is not None:
-                self._models.advance()
+                self._models.advance(may_take=True)
             return True
 
     def _resume_before(self, pool: PoolState, rank: Rank | None, queue: PoolQueue | None = None) -> bool:

@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from headrace.allocator.array_lines import cancel_order, with_others
+from headrace.allocator.matching import match_again
+from headrace.allocator.pending_review import dismissed, why_never
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
-from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.attempts import DISPUTED
 from headrace.domain.model.job_states import JobState
 from headrace.domain.placement.offers import leaves_by
-from headrace.domain.queueing.admissible import Rejection, never_fits
 from headrace.domain.queueing.freeze_drain import holding_under, waiting_under
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from headrace.contracts.facts import AnyFact
-    from headrace.domain.indexes.pending import JobGroup
     from headrace.domain.model.jobs import JobRecord, LeaseState
     from headrace.domain.model.nodes import NodeState
     from headrace.domain.state.state import State
@@ -126,12 +125,17 @@ def _why_gone(state: State, job: JobRecord, lease: LeaseState) -> str:
 
 
 def _after_attempt(state: State, job: JobRecord, now: int) -> list[AnyFact]:
-    """The job's next state; a job that can never run again, because documents changed since its grant, is dismissed at once."""
+    """The job's next state; one that can never run again, because documents changed since its grant, is dismissed at once.
+
+    One that may be given other GPU models now is matched with them at once, so that it is not granted any before (R43).
+    """
     settled = _attempt_outcome(job, now)
-    if isinstance(settled, f.JobRequeuedV1) and job.attempts[-1].sequence < state.documents_sequence:
-        rejection = why_never(state, job)
-        if rejection is not None:
-            return [settled, _dismissed(job, rejection)]
+    if isinstance(settled, f.JobRequeuedV1):
+        changed = job.attempts[-1].sequence < state.documents_sequence
+        if changed and (rejection := why_never(state, job)) is not None:
+            return [settled, dismissed(job, rejection)]
+        if (matched := match_again(state, job)) is not None:
+            return [settled, matched]
     return [settled]
 
 
@@ -358,39 +362,3 @@ def _windows(state: State, _now: int) -> Iterator[Due]:
             for job in policy.jobs.values():
                 if job.leases and job.stop is None and job.state is not JobState.SUSPENDED:
                     yield job, [stop(job, "window")]
-
-
-def review_pending(state: State) -> list[f.JobDismissedV1]:
-    """Dismissals of pending jobs that can never run after changes of documents or capacity (R10).
-
-    One check for each group, and one for each job outside a group. In the order of their keys, because the order of groups differs after
-    starting from a snapshot.
-    """
-    found: dict[str, f.JobDismissedV1] = {}
-    for group in state.pending.groups.values():
-        rejection = why_never(state, group)
-        if rejection is not None:
-            found |= {(one := with_others(job)).key: _dismissed(one, rejection) for job in group.members.values()}
-    for job in state.pending.ineligible.values():
-        rejection = why_never(state, job)
-        if rejection is not None:
-            one = with_others(job)
-            found[one.key] = _dismissed(one, rejection)
-    return [found[key] for key in sorted(found)]
-
-
-def _dismissed(job: JobRecord, rejection: Rejection) -> f.JobDismissedV1:
-    return f.JobDismissedV1(job=job.key, reason=rejection.reason, message=rejection.message)
-
-
-def why_never(state: State, group: JobGroup | JobRecord) -> Rejection | None:
-    """Reason why the job, or all jobs of the group, can never run; None if they may."""
-    policy = group.policy
-    profile = state.profile(policy.document.tenant, group.profile)
-    if (
-        profile is None
-        or policy.key not in state.policies
-        or all(link.name != group.profile for link in policy.document.profiles)
-    ):
-        return Rejection(RejectReason.QUEUE_DELETED, f"queue {policy.document.name}/{group.profile} is gone")
-    return never_fits(state, policy, profile, group.request, preemptible=group.preemptible, beyond=group.beyond)

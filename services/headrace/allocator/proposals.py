@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from headrace.allocator.job_lifecycle import stop
+from headrace.allocator.matching import match_again
 from headrace.allocator.suspend_resume import frees_enough
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import SECOND
@@ -111,6 +112,8 @@ def end_nominations(state: State, now: int) -> Iterator[AnyFact]:
             why = _why_over(state, preemption, now)
             if why:
                 yield f.NominationEndedV1(preemption=preemption.id, job=preemption.job.key, why=why)
+                if preemption.job.state is JobState.PENDING and (matched := match_again(state, preemption.job)) is not None:
+                    yield matched
 
 
 def _why_over(state: State, preemption: Preemption, now: int) -> str:

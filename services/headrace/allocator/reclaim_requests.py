@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from headrace.allocator.request_bitsets import EVERY, bits_of
 from headrace.contracts import facts as f
 from headrace.domain.indexes.pending import place_in_line
-from headrace.domain.preemption.eligibility import causes
+from headrace.domain.preemption.eligibility import causes, first_that_may_take
 from headrace.domain.queueing.ranking import rank_of_group
 from headrace.domain.state.search_backoff import is_backing_off, is_worthwhile, was_searched
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.allocator.request_classes import PoolCandidates
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.queueing.ranking import Rank
+    from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
 
 
@@ -202,7 +204,14 @@ class ReclaimRequests:
     def facts(self, state: State) -> list[f.ReclaimOpenedV1]:
         """The facts to state, pools by name; the scopes are as they were before the round.
 
-        A job that asks for GPU memory stands in line with its first share again (R42); if it may take nothing with that, none is stated.
+        Of a job that asks for GPU memory the cause is that of the first of its shares with one (R42): victims are looked for with all.
         """
-        opened = ((name, job, causes(state, job, state.pools[name])) for name, job in sorted(self._opened.items()))
-        return [f.ReclaimOpenedV1(job=job.key, pool=name, cause=found[0]) for name, job, found in opened if found]
+        opened = ((name, job, _cause(state, job, state.pools[name])) for name, job in sorted(self._opened.items()))
+        return [f.ReclaimOpenedV1(job=job.key, pool=name, cause=cause) for name, job, cause in opened if cause]
+
+
+def _cause(state: State, job: JobRecord, pool: PoolState) -> str:
+    """By which cause a search is opened; empty: none, after all."""
+    with Trial(state) as trial:
+        trial.choose(job, first_that_may_take(state, job, (pool,)) or job.request)
+        return next(iter(causes(state, job, pool)), "")

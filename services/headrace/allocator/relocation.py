@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.allocator.job_lifecycle import stop, why_never
+from headrace.allocator.job_lifecycle import stop
+from headrace.allocator.matching import is_charged_otherwise
+from headrace.allocator.pending_review import why_never
 from headrace.contracts import facts as f
 from headrace.domain.model.jobs import Preemption
 from headrace.domain.model.preemption_state import MOVED
@@ -73,6 +75,8 @@ class Relocation:
         for mine, job in sorted(ranked, key=lambda entry: entry[0]):
             places = self._places(job, pool, mine, show)
             if places is None or self._fits_in_other_pool(job, pool, show) or why_never(self._state, job) is not None:
+                continue
+            if is_charged_otherwise(self._state, job):  # it has to wait in line first
                 continue
             return mine, job, places
         return None

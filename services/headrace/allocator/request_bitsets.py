@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
-from headrace.contracts.values.amounts import GPU
+from headrace.contracts.values.amounts import is_gpu
 from headrace.domain.state.quota import free_of, is_bounded
 
 if TYPE_CHECKING:
@@ -106,18 +106,18 @@ class Ceiling:
         self._pool = pool
         self._governed = pool.governed
         self._version = -1
-        self._bounded: list[str] = []
+        self._bounded: list[tuple[str, bool]] = []
 
     def read(self, needs: Needs) -> int:
         """The requests for which enough is left of every key that the pool bounds."""
         pool = self._pool
         if self._version != needs.version or self._governed != pool.governed:
             self._version, self._governed = needs.version, pool.governed
-            self._bounded = [key for key in needs.keys if is_bounded(pool, key)]
+            self._bounded = [(key, is_gpu(key)) for key in needs.keys if is_bounded(pool, key)]
         fitting = EVERY
-        for key in self._bounded:
+        for key, of_gpus in self._bounded:
             enough = needs.fitting(key, free_of(pool, key))
-            fitting &= enough | needs.cut if key == GPU else enough
+            fitting &= enough | needs.cut if of_gpus else enough
         return fitting
 
 

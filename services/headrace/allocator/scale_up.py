@@ -34,6 +34,7 @@ from headrace.domain.queueing.gates import may_borrow, may_start
 from headrace.domain.queueing.ranking import may_hold_inside
 from headrace.domain.state.quota import limits_of, with_reservation
 from headrace.domain.state.tenant_spending import cap_of
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.indexes.pending import JobGroup
     from headrace.domain.model.jobs import Scope
+    from headrace.domain.model.requests import Request
     from headrace.domain.model.time_rules import Growth
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
@@ -104,7 +106,10 @@ def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
     for group in state.pending.groups.values():
         pool = _asks_in(state, group, creatable, left, now)
         if pool is not None:
-            count = left.take(group, pool, min(_jobs_of(group), _within(state, group, pool)))
+            with Trial(state) as trial:
+                _choose_model(trial, group, pool, state.terms.level)
+                within = _within(state, group, pool)
+            count = left.take(group, pool, min(_jobs_of(group), within))
             if count > 0:
                 asks.setdefault(pool.document.name, []).append(_ask(group, count, pool, state.terms.level))
     for name in sorted(asks):
@@ -113,6 +118,13 @@ def ask_for_growth(state: State, now: int) -> Iterator[AnyFact]:
         if nodes:
             jobs = sorted(ask.name for ask in asks[name])[:NAMED_MAX]
             yield f.GrowthRequestedV1(pool=name, nodes=nodes, jobs=tuple(jobs))
+
+
+def _choose_model(trial: Trial, group: JobGroup, pool: PoolState, level: int) -> None:
+    """On trial the next job of the group asks for the GPU model that the pool's nodes would have, if it may be given several (R42)."""
+    burst, head = pool.document.burst, group.head()
+    if group.request.choices is not None and burst is not None and head is not None:
+        trial.choose(head, request_for(burst.node, group.request, level) or group.request)
 
 
 def _jobs_of(group: JobGroup) -> int:
@@ -180,9 +192,18 @@ def _asks_in(state: State, group: JobGroup, creatable: dict[str, int], left: Ten
                 return None
             if is_provided(state, burst) and not open_offers(state, pool, now, spot=not request.shape.steady):
                 continue
-            if creatable[name] and (may_borrow(group) or may_hold_inside(state, group, pool)) and left.nodes(group, pool):
+            if creatable[name] and _may_hold_lease(state, group, pool, request) and left.nodes(group, pool):
                 return pool
     return None
+
+
+def _may_hold_lease(state: State, group: JobGroup, pool: PoolState, request: Request) -> bool:
+    """Whether the next job of the group may be granted anything in the pool with this one of its requests."""
+    with Trial(state) as trial:
+        head = group.head()
+        if group.request.choices is not None and head is not None:
+            trial.choose(head, request)
+        return may_borrow(group) or may_hold_inside(state, group, pool)
 
 
 def _is_open_to(state: State, group: JobGroup, pool: PoolState) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.allocator.job_lifecycle import doubled
 from headrace.contracts import facts as f
-from headrace.contracts.values.amounts import CPU, GPU, MEMORY, add_to
+from headrace.contracts.values.amounts import CPU, GPU, MEMORY, add_to, is_gpu
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.dedication import may_use
 from headrace.domain.queueing.gates import may_borrow, may_start, must_borrow
@@ -38,7 +38,7 @@ def frees_enough(state: State, job: JobRecord, pool: PoolState, places: tuple[Pl
         node = state.nodes[name]
         if amounts.get(CPU, 0) > node.cpu_open or amounts.get(MEMORY, 0) > node.memory_open:
             return False
-    rest = {key: value for key, value in job.request.total.items() if key != GPU}
+    rest = {key: value for key, value in job.request.total.items() if not is_gpu(key)}
     limits = limits_of(state, job, pool.document.name)
     return over_capacity(pool, rest) is None and over_limit(limits, pool.governed, rest, beyond=job.beyond) is None
 
@@ -123,7 +123,10 @@ def kept_by(job: JobRecord) -> Amounts:
 
 def resumed(job: JobRecord) -> Amounts:
     """Amounts that the job is charged again when it is resumed."""
-    return {GPU: sum(lease.amounts.get(GPU, 0) for lease in job.leases.values())}
+    asked: Amounts = {GPU: 0}
+    for lease in job.leases.values():
+        add_to(asked, capacity.gpu_part(lease).amounts)
+    return asked
 
 
 def resume(job: JobRecord) -> f.ResumeOrderedV1:

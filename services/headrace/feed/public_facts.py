@@ -67,7 +67,7 @@ OF_A_JOB: dict[type, _Shown] = {
     f.JobAdmittedV1: _Shown(
         "job",
         "admitted",
-        (*_SUBMITTED, "max_retries", "time_limit", "after", "name", "labels", "array", "gpu_memory", "shares"),
+        (*_SUBMITTED, "max_retries", "time_limit", "after", "name", "labels", "array", "gpu_memory", "shares", "by_model"),
     ),
     f.JobRejectedV1: _Shown("job", "rejected", ("job", "policy", "profile", "reason", "message", "name", "retry_after")),
     f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason", "elements")),
@@ -77,6 +77,7 @@ OF_A_JOB: dict[type, _Shown] = {
     ),
     f.JobEndedV1: _Shown("job", "ended", ("job", "attempt", "state", "cause", "exit_code", "elements")),
     f.JobDismissedV1: _Shown("job", "dismissed", ("job", "reason", "message")),
+    f.JobMatchedV1: _Shown("job", "matched", ("job", "shares", "by_model")),
     f.CheckpointRegisteredV1: _Shown("job", "checkpointed", ("job", "attempt", "uri", "step", "at")),
     f.LeaseGrantedV1: _Shown(
         "lease", "granted", (*_LEASE, "node", "pool", "devices", "amounts", "inside", "resume_from", "rule", "over_budget")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.domain.model.jobs import JobRecord
-from headrace.domain.queueing.admissible import never_fits
+from headrace.domain.queueing.admissible import never_fits, was_empty_at
 from headrace.domain.state.state import State
 from headrace.governance.objects import ObjectName
 from headrace.governance.validation.diagnostics import Diagnostics
@@ -77,7 +77,8 @@ class _Scope:
 
     def why_never(self, job: JobRecord) -> str:
         """Reason why the pending job could never run after the change; empty if it could."""
-        like = (*job.policy.key, job.profile, job.request.order, job.preemptible, job.beyond)
+        came_later = tuple(pool.document.name for pool in self._after.pools.values() if was_empty_at(pool, job.order[0]))
+        like = (*job.policy.key, job.profile, job.request.order, job.preemptible, job.beyond, came_later)
         why = self._never.get(like)
         if why is None:
             why = self._never[like] = self._ask(job)
@@ -88,7 +89,8 @@ class _Scope:
         profile = self._after.profile(job.tenant, job.profile)
         if policy is None or profile is None or all(link.name != job.profile for link in policy.document.profiles):
             return f"{RejectReason.QUEUE_DELETED}: the queue is gone"
-        rejection = never_fits(self._after, policy, profile, job.request, preemptible=job.preemptible, beyond=job.beyond)
+        flags = {"preemptible": job.preemptible, "beyond": job.beyond}
+        rejection = never_fits(self._after, policy, profile, job.request, **flags, admitted=job.order[0])
         return "" if rejection is None else f"{rejection.reason}: {rejection.message}"
 
 

@@ -1,10 +1,13 @@
-"""Who holds more than a limit after a change allows (R10): nothing that runs is stopped, and nothing more starts until it holds less."""
+"""What the limits of a change do not reach at once: who holds more than they allow (R10), and what is not counted yet (R43).
+
+Nothing that runs is stopped.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headrace.contracts.values.amounts import format_amount
+from headrace.contracts.values.amounts import format_amount, key_of_model
 from headrace.domain.model.jobs import Scope
 from headrace.domain.state.quota import policy_scope
 from headrace.domain.state.state import State
@@ -25,6 +28,21 @@ def warn_over_limits(before: State, after: State, changed: Iterable[ObjectName],
                         "OVER_LIMIT",
                         f"{amounts}: nothing is stopped, and nothing more starts until it holds less",
                     )
+
+
+def warn_uncounted(before: State, after: State, changed: Iterable[ObjectName], findings: Diagnostics) -> None:
+    """Warn of each GPU model that a pool governs from now on while jobs run on it, which are not counted before they start again (R43)."""
+    for name in changed:
+        was, will_be = before.pools.get(name.name), after.pools.get(name.name)
+        if name.kind != "pool" or was is None or will_be is None:
+            continue
+        for model in will_be.models:
+            there = (node for node in was.nodes.values() if node.model == model)
+            jobs = len({lease.job.key for node in there for lease in node.leases.values() if lease.devices})
+            if jobs and model not in was.models:
+                running = "1 job runs" if jobs == 1 else f"{jobs} jobs run"
+                message = f"{running} on GPUs of this model; what is held now counts from its next start on (R43)"
+                findings.warn(findings.where(name, "capacity", key_of_model(model)), "NOT_COUNTED_YET", message)
 
 
 def _scopes(before: State, after: State, name: ObjectName) -> Iterator[tuple[str, Scope, Scope]]:

@@ -18,7 +18,7 @@ from headrace.governance.affected_jobs import AffectedJobs, affected_jobs
 from headrace.governance.calendars import TimeZones, calendars_for
 from headrace.governance.changes import changed_fields
 from headrace.governance.objects import ObjectName, PlacedDocument, applied, current, name_of, placed
-from headrace.governance.over_limits import warn_over_limits
+from headrace.governance.over_limits import warn_over_limits, warn_uncounted
 from headrace.governance.preview import preview
 from headrace.governance.validation.diagnostics import Diagnostics, shown
 from headrace.governance.validation.governed_keys import check_governed
@@ -89,6 +89,7 @@ def make_plan(
             names = [name for name, _, _ in changed]
             affected = affected_jobs(state, after, names, findings)
             warn_over_limits(state, after, names, findings)
+            warn_uncounted(state, after, names, findings)
     return plan._replace(
         facts=() if findings.errors else facts,
         warnings=tuple(findings.warnings),

@@ -18,7 +18,7 @@ from headrace.contracts.values.amounts import GPU, GPU_MEMORY
 from headrace.contracts.values.reasons import RejectReason
 from headrace.domain.model.job_states import HOLDING
 from headrace.domain.model.requests import is_steady, make_request
-from headrace.domain.queueing.admissible import Rejection, never_fits, shares_that_fit, time_limit_of
+from headrace.domain.queueing.admissible import Rejection, models_that_fit, never_fits, time_limit_of
 from headrace.domain.state.gpu_shares import most_of, with_share
 from headrace.governance.objects import ObjectName, name_of
 
@@ -104,14 +104,18 @@ def _admitted(world: VirtualSystem, fact: f.JobAdmittedV1) -> f.JobAdmittedV1 | 
     beyond, asked = user in policy.document.beyond_limit, _asked(fact)
     if world.former.get((profile.tenant, profile.name)) == asked:
         asked = {key: amount for key, amount in most_of(state, profile).items() if amount}
-        fact = structs.replace(fact, request=asked, mig=profile.mig, replicas=profile.replicas, gpu_memory=0, shares=())
-    if GPU_MEMORY in asked:
-        flags = {"preemptible": fact.preemptible, "beyond": beyond, "contained": fact.contained}
-        shares = shares_that_fit(state, policy, profile, asked, **flags)
-        if isinstance(shares, Rejection):
-            return _refused(fact, shares)
-        given = {"request": with_share(asked, shares[0]), "mig": shares[0].mig, "shares": shares}
-        fact = structs.replace(fact, gpu_memory=asked[GPU_MEMORY], **given)
+        fact = structs.replace(
+            fact, request=asked, mig=profile.mig, replicas=profile.replicas, gpu_memory=0, shares=(), by_model=False
+        )
+    flags = {"preemptible": fact.preemptible, "beyond": beyond, "contained": fact.contained}
+    matched = models_that_fit(state, policy, profile, asked, **flags)
+    if isinstance(matched, Rejection):
+        return _refused(fact, matched)
+    if matched is not None:
+        given = {"request": with_share(asked, matched.shares[0]), "mig": matched.shares[0].mig, **matched._asdict()}
+        fact = structs.replace(fact, gpu_memory=asked.get(GPU_MEMORY, 0), **given)
+    elif fact.by_model:  # no pool governs its models there
+        fact = structs.replace(fact, shares=(), by_model=False)
     limit = time_limit_of(policy.document, profile, fact.time_limit)
     if isinstance(limit, Rejection):
         return _refused(fact, limit)
@@ -143,7 +147,8 @@ def _never(
         known.of = state.documents_sequence
         known.answers.clear()
     amounts = tuple(sorted(fact.request.items()))
-    kind = (policy.key, fact.profile, amounts, fact.replicas, fact.mig, fact.shares, fact.contained, fact.preemptible, beyond)
+    models = (fact.mig, fact.shares, fact.by_model)
+    kind = (policy.key, fact.profile, amounts, fact.replicas, *models, fact.contained, fact.preemptible, beyond)
     if kind not in known.answers:
         asked = make_request(
             *(fact.request, fact.replicas, profile, fact.mig),
@@ -151,6 +156,7 @@ def _never(
             steady=is_steady(profile, state.terms.level, preemptible=fact.preemptible),
             memory=fact.gpu_memory,
             shares=fact.shares,
+            by_model=fact.by_model,
         )
         known.answers[kind] = never_fits(state, policy, profile, asked, preemptible=fact.preemptible, beyond=beyond)
     return known.answers[kind]

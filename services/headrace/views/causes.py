@@ -157,7 +157,7 @@ class _Trail:
         asked = tuple(self.last(f.JobCancelRequestedV1, of=fact.job))
         yield from ends or asked or self.waits_since(fact.job)
 
-    def dismissed(self, fact: f.JobDismissedV1) -> Iterator[Ref]:
+    def dismissed(self, fact: f.JobDismissedV1 | f.JobMatchedV1) -> Iterator[Ref]:
         yield from self.waits_since(fact.job)
         if self._documents is not None:
             yield self._documents
@@ -185,6 +185,7 @@ _RULES: dict[type, Callable[[_Trail, Any], Iterable[Ref]]] = {
     f.NodeDrainBeganV1: lambda trail, fact: trail.last(f.NodeDrainScheduledV1, of=fact.node),
     f.PreemptionForcedV1: lambda trail, fact: trail.attempt_began(fact),
     f.JobDismissedV1: _Trail.dismissed,
+    f.JobMatchedV1: _Trail.dismissed,
     f.ReclaimOpenedV1: lambda trail, fact: trail.waits_since(fact.job),
     f.PreemptionProposedV1: lambda trail, fact: trail.last(f.ReclaimOpenedV1, of=fact.job),
     f.PreemptionNoneV1: lambda trail, fact: trail.last(f.ReclaimOpenedV1, of=fact.job),

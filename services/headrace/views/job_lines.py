@@ -156,6 +156,12 @@ def _kept_on(fact: f.HoldPlacedV1) -> str:
     return f"units are kept in pool {fact.pool}, on {', '.join(sorted({place.node for place in fact.places}))},"
 
 
+def _matched(fact: f.JobMatchedV1) -> Line:
+    charged = ", and is charged by model" if fact.by_model else ""
+    models = ", or ".join(dict.fromkeys(share.model for share in fact.shares))
+    return f"documents or nodes have changed: it may be given {models}{charged}", "R43" if fact.by_model else "R42"
+
+
 def _settled(fact: f.PreemptionSettledV1) -> Line:
     parts = (("signal", fact.to_signal), ("grace", fact.grace), ("release", fact.to_release))
     return "all victims have left: " + ", ".join(f"{name} {format_duration(span)}" for name, span in parts), "R27"
@@ -183,6 +189,7 @@ _OF_THE_JOB: dict[type, Callable[[Any], Line]] = {
     f.JobRequeuedV1: _requeued,
     f.JobEndedV1: lambda fact: (f"{fact.state}: {fact.cause.replace('_', ' ')}{_code(fact.exit_code)}", "R30"),
     f.JobDismissedV1: lambda fact: (f"dismissed: {fact.reason}: {fact.message}", "R10"),
+    f.JobMatchedV1: _matched,
     f.HoldPlacedV1: lambda fact: (f"it has waited long: {_kept_on(fact)} for it from those who rank below it", fact.rule),
     f.HoldLiftedV1: lambda fact: (f"nothing is kept for it in pool {fact.pool} any more: {fact.why}", "R16"),
     f.ReclaimOpenedV1: lambda fact: (f"may take back ({fact.cause}): victims are looked for in pool {fact.pool}", "R19"),

@@ -18,7 +18,7 @@ from headrace.contracts.messages.queries import (
     ScopeView,
     UserUseView,
 )
-from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY, gpus_first
+from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY, gpus_first, without_models
 from headrace.contracts.values.arrays import format_array
 from headrace.contracts.values.ids import split_job_key
 from headrace.contracts.values.isolation import levels_by_kind
@@ -106,7 +106,7 @@ def job_view(job: JobRecord, waits: WaitReasons, *, all_attempts: bool) -> JobVi
         state=state_of(job),
         preemptible=job.preemptible,
         priority=job.priority,
-        request=job.request.amounts,
+        request=job.request.amounts if choices is None else without_models(job.request.amounts),
         replicas=job.request.replicas,
         admitted_at=job.admitted_at,
         ended_at=job.ended_at,

@@ -78,3 +78,42 @@ def test_before_the_level_that_knows_shares_it_is_refused(hall):
         RejectReason.MALFORMED,
         "request.gpu_memory: it is taken from level 3 of the installation on, and that is at level 2",
     )
+
+
+def governed(**capacity: int) -> Hall:
+    hall = Hall(nodes=1, devices=2, capacity={f"gpu:{model.replace('_', '-')}": units for model, units in capacity.items()})
+    hall.node("small", 2, model="A100-40GB")
+    return hall
+
+
+ONE = {"request": {GPU: GPU_UNITS}}
+ONE_LARGE, ONE_SMALL = (ModelShare(model=model, gpu=GPU_UNITS) for model in ("H100-80GB", "A100-40GB"))
+
+
+def test_where_a_pool_governs_a_model_a_job_is_charged_by_model_and_governed_models_come_last():  # R43
+    hall = governed(A100_40GB=2 * GPU_UNITS)
+    assert asked(hall, profile=ONE) == GivenAmounts({GPU: GPU_UNITS}, "", 0, (ONE_LARGE, ONE_SMALL), by_model=True)
+    named = ONE | {"gpu_models": ("A100-40GB", "H100-80GB")}
+    assert asked(hall, profile=named).shares == (ONE_SMALL, ONE_LARGE)
+    assert asked(hall, profile={"request": {CPU: 1_000}}) == GivenAmounts({CPU: 1_000}, "")
+
+
+def test_models_under_whose_limit_or_outside_whose_reservation_it_could_never_run_are_left_out():  # R43
+    hall = governed(H100_80GB=2 * GPU_UNITS)
+    assert asked(hall, profile=ONE, limit={"gpu:H100-80GB": 0}).shares == (ONE_SMALL,)
+    named = ONE | {"gpu_models": ("H100-80GB",)}
+    assert asked(hall, profile=named, limit={"gpu:H100-80GB": 0}) == Rejection(
+        RejectReason.EXCEEDS_POLICY_LIMIT, "it asks for 1 gpu:H100-80GB, the limit of policy acme/q is 0"
+    )
+    assert asked(hall, profile=ONE, preemptible=False).reason == RejectReason.EXCEEDS_RESERVATION
+
+
+def test_before_a_node_with_gpus_is_known_a_job_is_admitted_without_models():  # R6, R43
+    hall = Hall(nodes=0, capacity={"gpu:H100-80GB": 2 * GPU_UNITS})
+    assert asked(hall, profile=ONE) == GivenAmounts({GPU: GPU_UNITS}, "")
+
+
+def test_gpu_memory_is_charged_by_model_as_well():  # R42, R43
+    hall = governed(H100_80GB=2 * GPU_UNITS)
+    given = asked(hall, profile={"request": {GPU_MEMORY: 20 * GIB}, "gpu_models": ("H100-80GB",)})
+    assert given == GivenAmounts({GPU: LARGE.gpu}, "", 20 * GIB, (LARGE,), by_model=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.allocator.job_lifecycle import due_transitions, next_check, review_pending, set_aside, stop, why_never
+from headrace.allocator.job_lifecycle import due_transitions, next_check, set_aside, stop
 from headrace.contracts import facts as f
 from headrace.contracts.documents import model as d
 from headrace.contracts.facts.admission import Dependency
@@ -11,7 +11,7 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.facts.provisioning import OfferTaken
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.domain.model.jobs import JobRecord
-from tests.unit.allocator.history import PROFILES, History, gpus, policy, profile, stopped, terms
+from tests.unit.allocator.history import History, gpus, policy, stopped, terms
 
 
 def new_history(**more: object) -> History:
@@ -648,90 +648,6 @@ def test_who_was_preempted_once_too_often_is_not_suspended_first():
     history.end(job, 143)
 
     assert lifecycle_facts(history) == [ended(job, "cancelled", "max_preemptions", 143)]
-
-
-def test_documents_that_change_nothing_for_them_leave_pending_jobs_alone():
-    history = new_history()
-    history.admit("ml/one")
-    history.admit("ml/two", preemptible=False)
-
-    assert list(review_pending(history.state)) == []
-
-
-def test_a_smaller_limit_dismisses_all_jobs_of_a_group_that_can_now_never_run():
-    history = new_history()
-    jobs = [history.admit("ml/three") for _ in range(3)]
-    history.admit("ml/two")
-
-    history.law(d.Documents(policies=(policy("ml", 2, limit=gpus(2)),)))
-
-    message = "it asks for 3 gpu, the limit of policy default/ml is 2"
-    assert list(review_pending(history.state)) == [
-        f.JobDismissedV1(job=job.key, reason="EXCEEDS_POLICY_LIMIT", message=message) for job in jobs
-    ]
-
-
-def test_dismissals_are_stated_in_the_order_of_their_jobs_in_whatever_order_these_are_kept():
-    history = new_history()
-    jobs = [history.admit(queue) for queue in ("ml/three", "ml/two", "ml/three")]
-    jobs.append(history.admit("ml/two", after=(Dependency(job=jobs[0].key),)))
-    history.law(d.Documents(policies=(policy("ml", 1, limit=gpus(1)),)))
-
-    found = list(review_pending(history.state))
-    pending = history.state.pending
-    pending.groups, pending.ineligible = dict(reversed(pending.groups.items())), dict(reversed(pending.ineligible.items()))
-
-    assert [fact.job for fact in found] == [job.key for job in jobs]
-    assert list(review_pending(history.state)) == found
-
-
-def test_a_smaller_reservation_dismisses_what_may_not_be_preempted():
-    history = new_history()
-    job = history.admit("ml/two", preemptible=False)
-    history.admit("ml/two")
-
-    history.law(d.Documents(policies=(policy("ml", 1),)))
-
-    message = "it asks for 2 gpu without being preemptible, policy default/ml has a reservation of 1; submit it as preemptible"
-    assert list(review_pending(history.state)) == [f.JobDismissedV1(job=job.key, reason="EXCEEDS_RESERVATION", message=message)]
-
-
-@pytest.mark.parametrize(
-    "gone",
-    [
-        f.PolicyDeletedV1(author="default.admin", tenant="default", name="ml"),
-        f.ProfileDeletedV1(author="default.admin", name="one"),
-        f.PolicyAppliedV1(author="default.admin", policy=policy("ml", 2, profiles=(d.PolicyProfile(name="two"),))),
-    ],
-)
-def test_jobs_of_a_queue_that_is_gone_are_dismissed_those_that_stand_aside_too(gone):
-    history = new_history()
-    job = history.admit("ml/one")
-    aside = history.admit("ml/one", after=(Dependency(job=job.key),))
-
-    history.append_facts(gone)
-
-    assert list(review_pending(history.state)) == [
-        f.JobDismissedV1(job=waiting.key, reason="QUEUE_DELETED", message="queue ml/one is gone") for waiting in (job, aside)
-    ]
-
-
-def test_lost_nodes_dismiss_no_job():
-    history = new_history()
-    job = history.admit("ml/three")
-
-    history.append_facts(f.NodeLostV1(node="n1", silent_for=60 * SECOND), by="preemption")
-
-    assert (why_never(history.state, job), list(review_pending(history.state))) == (None, [])
-
-
-def test_a_larger_profile_does_not_touch_what_was_admitted_with_the_old_one():
-    history = new_history()
-    history.admit("ml/one")
-
-    history.law(d.Documents(profiles=tuple(profile("one", 64) if link.name == "one" else link for link in PROFILES)))
-
-    assert list(review_pending(history.state)) == []
 
 
 def test_what_is_deleted_with_its_jobs_cancels_who_waits_and_stops_who_runs():

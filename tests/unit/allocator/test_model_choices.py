@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.contracts.facts import JobAdmittedV1, LeaseGrantedV1
+from headrace.contracts.facts import JobAdmittedV1, LeaseGrantedV1, ReclaimOpenedV1
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.arrays import ArrayRange
 from headrace.contracts.values.gpu_memory import ModelShare
@@ -73,4 +73,18 @@ def test_elements_of_an_array_choose_one_after_the_other():
         ("large", GPU_UNITS // 2),
         ("large", GPU_UNITS // 2),
         ("small", GPU_UNITS),
+    ]
+
+
+def test_a_search_opens_for_a_share_inside_the_reservation_although_the_first_share_is_beyond_it():  # R23
+    found = History(policy("lent"), policy("q", reservation={GPU: GPU_UNITS // 2}))
+    found.node("small", 1, model="A100")
+    found.node("large", 1)
+    found.learn()
+    for _ in range(2):
+        found.run("lent/one")
+    job = found.admit("q/half", gpu_memory=20_480, shares=SHARES[::-1], request=gpus(1))
+
+    assert [fact for fact in found.allocate() if isinstance(fact, ReclaimOpenedV1)] == [
+        ReclaimOpenedV1(job=job.key, pool="hall", cause="reclaim")
     ]

@@ -282,7 +282,7 @@ def test_a_job_of_gpu_memory_asks_under_a_cap_for_nodes_of_the_model_that_can_be
     history.append_facts(
         f.TenantAppliedV1(author="a.b", tenant=d.Tenant(name="default", shares=(d.Share(pool="cloud", cap="6"),)))
     )
-    shares = (ModelShare(model="A100-40GB", gpu=924 * 126), ModelShare(model="H100-80GB", gpu=GPU_UNITS // 2))
+    shares = (ModelShare(model="A100-40GB", gpu=994 * 126), ModelShare(model="H100-80GB", gpu=GPU_UNITS // 2))
     waiting = {"request": {GPU: shares[0].gpu}, "gpu_memory": 36 * 1024, "shares": shares}
     first, *_ = [history.admit("ml/large", **waiting) for _ in range(4)]
     assert asked(history) == [wanted("cloud", 1, first)]
@@ -305,7 +305,7 @@ def two_models(*pools: str, models: tuple[str, ...]) -> History:
 
 SHARE = {
     "H100-80GB": ModelShare(model="H100-80GB", gpu=GPU_UNITS // 2),
-    "A100-40GB": ModelShare(model="A100-40GB", gpu=924 * 126),
+    "A100-40GB": ModelShare(model="A100-40GB", gpu=994 * 126),
 }
 
 

@@ -94,6 +94,7 @@ def test_every_public_field_is_a_field_of_its_fact():
                 "array": None,
                 "gpu_memory": 0,
                 "shares": [],
+                "by_model": False,
                 "after": [{"job": MINE}],
                 "name": "train",
                 "labels": {},

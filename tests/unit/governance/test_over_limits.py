@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.contracts.facts.levels import LEVEL
+
 HOLDS = "nothing is stopped, and nothing more starts until it holds less"
 
 
@@ -45,3 +47,17 @@ def busy(site):
 )
 def test_a_plan_names_the_policy_or_share_that_holds_more_than_its_new_limit(busy, text, warnings):
     assert [line for line in busy.plan(text).warnings if "OVER_LIMIT" in line] == warnings
+
+
+def test_a_plan_says_how_many_jobs_run_on_a_model_that_a_pool_governs_from_now_on(busy):  # R43
+    busy.state.terms.level, node = LEVEL, busy.state.nodes["w1"]
+    text = f'pools: [{{name: west, selector: {{site: west}}, capacity: {{"gpu:{node.model}": 4}}}}]'
+    what = "3 jobs run on GPUs of this model; what is held now counts from its next start on (R43)"
+    warning = f"pools[0].capacity.gpu:{node.model}: NOT_COUNTED_YET: {what}"
+    assert messages_of(busy.plan(text)) == [warning]
+    busy.write(text)
+    assert messages_of(busy.plan(text.replace(": 4", ": 5"))) == []
+
+
+def messages_of(plan) -> list[str]:
+    return [*plan.errors, *plan.warnings]

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from headrace.contracts.documents.forms import Form, FormError, Reading, Scalar, Several, Table
 from headrace.contracts.documents.tree import Path
-from headrace.contracts.values.amounts import GPU_MEMORY, JOB, MEMORY, Amounts, format_amount, is_key, parse_amount
+from headrace.contracts.values.amounts import GPU_MEMORY, JOB, MEMORY, Amounts, format_amount, is_key, model_of, parse_amount
 from headrace.contracts.values.durations import SECOND, SPAN_MAX, format_duration, format_time, parse_duration, parse_time
 from headrace.contracts.values.ids import DEFAULT_TENANT, is_token
 
@@ -47,6 +47,8 @@ def _token(text: str) -> str:
 
 
 def _request_key(key: str) -> str:
+    if model_of(key):
+        raise FormError(f"{key[:80]!r} may not stand in a request; ask for gpu, and name the model in gpu_models (R43)")
     return key if key == GPU_MEMORY else _resource_key(key)
 
 
@@ -59,7 +61,9 @@ def _resource_key(key: str) -> str:
     if re.match(r"(nvidia\.com/)?mig[-:/.]", key):
         raise FormError(f"{key[:80]!r} is a slice of a GPU; a profile names it beside the request, as in mig: 1g.10gb")
     if not is_key(key):
-        raise FormError(f"invalid resource {key[:80]!r}: use gpu, cpu, memory, job or a key of your own such as license/abaqus")
+        raise FormError(
+            f"invalid resource {key[:80]!r}: use gpu, gpu:MODEL, cpu, memory, job or a key of your own such as license/abaqus"
+        )
     return key
 
 

@@ -16,7 +16,7 @@ from headrace.contracts.documents import model as d
 from headrace.contracts.documents.forms import Complaint, Several, Shape, Table, read_as
 from headrace.contracts.documents.tree import Tree
 from headrace.contracts.documents.windows import MAINTENANCE_WINDOW, WINDOW
-from headrace.contracts.values.amounts import GPU, GPU_MEMORY, GPU_UNITS, Amounts, format_amount
+from headrace.contracts.values.amounts import GPU, GPU_MEMORY, GPU_UNITS, Amounts, format_amount, model_of
 from headrace.contracts.values.durations import SECOND, format_duration
 from headrace.contracts.values.isolation import ANY, LEVELS
 from headrace.contracts.values.mig import FAMILIES, charge, family_of, slices_of
@@ -56,7 +56,12 @@ def _check_policy(policy: d.Policy) -> Iterator[Complaint]:
 
 
 def _check_scope(scope: d.Scope | d.Share | d.Policy) -> Iterator[Complaint]:
-    return _reservation_within_limit(scope.reservation, scope.limit)
+    yield from _reservation_within_limit(scope.reservation, scope.limit)
+    reserved = scope.reservation or {}
+    models = {key: amount for key, amount in reserved.items() if model_of(key)}
+    if sum(models.values()) > reserved.get(GPU, 0):
+        message = f"of {GPU} as much has to be reserved as of all models together; write at least {GPU}: "
+        yield ("reservation", min(models)), message + f"{format_amount(GPU, sum(models.values()))} here (R43)"
 
 
 def _check_profile(profile: d.Profile) -> Iterator[Complaint]:

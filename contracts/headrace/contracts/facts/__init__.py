@@ -25,6 +25,7 @@ from headrace.contracts.facts.allocation import (
     HoldPlacedV1,
     JobDismissedV1,
     JobEndedV1,
+    JobMatchedV1,
     JobRequeuedV1,
     LeaseGrantedV1,
     LeaseRevokedV1,
@@ -163,6 +164,7 @@ AnyFact = (
     | JobRequeuedV1
     | JobEndedV1
     | JobDismissedV1
+    | JobMatchedV1
     | NodeSetAsideV1
     | NodeCheckOrderedV1
     | ReclaimOpenedV1
@@ -232,6 +234,7 @@ __all__ = [
     "JobCancelRequestedV1",
     "JobDismissedV1",
     "JobEndedV1",
+    "JobMatchedV1",
     "JobRejectedV1",
     "JobRequeueRequestedV1",
     "JobRequeuedV1",

@@ -43,7 +43,8 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     many as
     there are indices; `job` is the key of all of them together. `gpu_memory`, from level 3 on: what each replica gets of it, in MiB; 0: the
     job asks for GPUs. `shares` are then what that is of each GPU model that it may be given, the one tried first at the front; `gpu` and
-    `mig` are those of the first (R42).
+    `mig` are those of the first (R42). `by_model`, from level 3 on: of whichever of them it is given, the model's own key is charged too
+    (R43).
     """
 
     job: str
@@ -69,6 +70,7 @@ class JobAdmittedV1(Fact, frozen=True, kw_only=True, tag="job.admitted.v1"):
     array: ArrayRange | None = None
     gpu_memory: int = 0
     shares: tuple[ModelShare, ...] = ()
+    by_model: bool = False
 
 
 class JobRejectedV1(Fact, frozen=True, kw_only=True, tag="job.rejected.v1"):

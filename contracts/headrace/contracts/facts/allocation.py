@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.contracts.facts.fact import DeviceShare, Fact, Ladder, Place
+from headrace.contracts.values.gpu_memory import ModelShare
 from headrace.contracts.values.value import Value
 
 
@@ -171,6 +172,19 @@ class JobDismissedV1(Fact, frozen=True, kw_only=True, tag="job.dismissed.v1"):
     job: str
     reason: str
     message: str
+
+
+class JobMatchedV1(Fact, frozen=True, kw_only=True, tag="job.matched.v1"):
+    """A pending job may be given these GPU models from now on, the one tried first at the front (R42, R43).
+
+    Stated from level 3 on when documents or nodes have changed since it was admitted or last matched. `shares`: as in `job.admitted`,
+    those that were stated before among them. `by_model`: of whichever of them it is given, the model's own key is charged too. Of an
+    array: all elements that wait.
+    """
+
+    job: str
+    shares: tuple[ModelShare, ...]
+    by_model: bool = False
 
 
 class NodeSetAsideV1(Fact, frozen=True, kw_only=True, tag="node.set_aside.v1"):

@@ -23,6 +23,7 @@ from headrace.contracts.facts import (
     InstanceOrphanEndedV1,
     InstanceRefusedV1,
     InstanceReleasedV1,
+    JobMatchedV1,
     LeaseIdledV1,
     LeaseUsedV1,
     MaintenanceStatedV1,
@@ -73,7 +74,7 @@ IDLE = 3
 """The level from which idle leases are marked (R39)."""
 
 GPU_SHARES = 3
-"""The level from which a job may ask for GPU memory (R42)."""
+"""The level from which a job may ask for GPU memory (R42), and GPU models may be governed (R43)."""
 
 _SECOND: tuple[type[AnyFact], ...] = (
     *(AccountNumberedV1, MoveOrderedV1, NodeApprovedV1, NodeCheckOrderedV1, NodeCheckedV1, NodeExcludedV1),
@@ -83,6 +84,7 @@ _THIRD: tuple[type[AnyFact], ...] = (
     *(InstanceOrderedV1, InstanceCreatedV1, InstanceRefusedV1, InstanceInterruptedV1, InstanceReleasedV1, InstanceEndedV1),
     *(InstanceOrphanEndedV1, PriceObservedV1, NodeRemovedV1),
     *(LeaseIdledV1, LeaseUsedV1, NodeDrainScheduledV1, NodeDrainBeganV1, MaintenanceStatedV1),
+    JobMatchedV1,
 )
 
 SINCE: dict[type[AnyFact], int] = {**dict.fromkeys(_SECOND, 2), **dict.fromkeys(_THIRD, PROVISIONING)}

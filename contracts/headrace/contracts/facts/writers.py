@@ -87,6 +87,7 @@ WRITER_RULES: tuple[WriterRule, ...] = (
     WriterRule(ALLOCATOR, f.JobRequeuedV1, "a job", "no lease left"),
     WriterRule(ALLOCATOR, f.JobEndedV1, "a job", "pending, no lease left"),
     WriterRule(ALLOCATOR, f.JobDismissedV1, "a job", "pending"),
+    WriterRule(ALLOCATOR, f.JobMatchedV1, "a job", "pending"),
     WriterRule(ALLOCATOR, f.NodeSetAsideV1, "a node", "not cordoned, or set aside"),
     WriterRule(ALLOCATOR, f.NodeCheckOrderedV1, "a node", "set aside"),
     WriterRule(ALLOCATOR, f.HoldPlacedV1, "a job", "pending"),

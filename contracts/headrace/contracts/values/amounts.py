@@ -2,7 +2,8 @@
 
 Inside every amount is an integer: GPUs in units of 1/126,000 GPU, CPU in millicores, memory in MiB, every other key
 plain. 126,000 is the smallest number that holds each three-decimal fraction, each 1/n for n <= 10, and 1/16 exactly,
-so seven sevenths are one GPU. Outside people write `2`, `0.5`, `1/7`, `500m`, `64GiB`; inexact amounts are refused.
+so seven sevenths are one GPU. GPUs of one model (`gpu:H100-80GB`) are counted like all GPUs. Outside people write
+`2`, `0.5`, `1/7`, `500m`, `64GiB`; inexact amounts are refused.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from fractions import Fraction
 from typing import Final
 
 Amounts = dict[str, int]
-"""Key (`gpu`, `cpu`, `memory`, `job`, or an administrator's own) to an integer in that key's unit."""
+"""Key (`gpu`, `gpu:MODEL`, `cpu`, `memory`, `job`, or an administrator's own) to an integer in that key's unit."""
 
 GPU: Final = "gpu"
+_OF_MODEL: Final = "gpu:"
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 JOB: Final = "job"
@@ -33,7 +35,7 @@ _EXACT = {
     GPU: "a fraction of at most three decimals, or 1/n with n up to 10",
     CPU: "at most three decimals, or whole millicores",
 }
-_KEY = re.compile(r"[a-z][a-z0-9-]{0,62}(?:/[a-z0-9][a-z0-9.-]{0,62})?")
+_KEY = re.compile(r"[a-z][a-z0-9-]{0,62}(?:/[a-z0-9][a-z0-9.-]{0,62})?|gpu:[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
 class AmountError(ValueError):
@@ -43,6 +45,26 @@ class AmountError(ValueError):
 def is_key(text: str) -> bool:
     """True if `text` is a valid name of a resource, such as `gpu` or `license/abaqus`; in a request `gpu_memory` is one too."""
     return _KEY.fullmatch(text) is not None or text == GPU_MEMORY
+
+
+def key_of_model(model: str) -> str:
+    """The key of the GPUs of one model (R43): `gpu:H100-80GB`."""
+    return _OF_MODEL + model
+
+
+def model_of(key: str) -> str:
+    """The GPU model of `gpu:H100-80GB`; empty for every other key."""
+    return key[len(_OF_MODEL) :] if key.startswith(_OF_MODEL) else ""
+
+
+def is_gpu(key: str) -> bool:
+    """True for `gpu` and for the keys of GPU models, which are counted in the same unit."""
+    return key == GPU or key.startswith(_OF_MODEL)
+
+
+def without_models(amounts: Amounts) -> Amounts:
+    """The amounts without the keys of GPU models, whose GPUs are among `gpu`."""
+    return {key: amount for key, amount in amounts.items() if not model_of(key)}
 
 
 def parse_amount(key: str, text: str | int) -> int:
@@ -56,14 +78,20 @@ def parse_amount(key: str, text: str | int) -> int:
 
 def _parse_number(key: str, written: str) -> int:
     millicores = key == CPU and written.endswith("m")
-    unit = 1 if millicores else {GPU: GPU_UNITS, CPU: CPU_UNITS}.get(key, 1)
+    unit = 1 if millicores else _unit(key)
     match = _NUMBER.fullmatch(written.removesuffix("m") if millicores else written)
     if match is None or (match[3] and not int(match[3])):
-        raise AmountError(f"invalid amount of {key} {written[:80]!r}: use a number such as {_EXAMPLE.get(key, '2')}")
+        raise AmountError(
+            f"invalid amount of {key} {written[:80]!r}: use a number such as {_EXAMPLE.get(GPU if is_gpu(key) else key, '2')}"
+        )
     exact = Fraction(match[0]) * unit
     if exact.denominator != 1:
-        raise AmountError(f"{written} {key} is not exact; write {_EXACT.get(key, 'a whole number')}")
+        raise AmountError(f"{written} {key} is not exact; write {_EXACT.get(GPU if is_gpu(key) else key, 'a whole number')}")
     return exact.numerator
+
+
+def _unit(key: str) -> int:
+    return GPU_UNITS if is_gpu(key) else CPU_UNITS if key == CPU else 1
 
 
 def _parse_memory(written: str) -> int:
@@ -89,8 +117,7 @@ def format_amount(key: str, value: int) -> str:
             if value and value % size == 0:
                 return f"{value // size}{suffix}"
         return f"{value}MiB"
-    unit = {GPU: GPU_UNITS, CPU: CPU_UNITS}.get(key, 1)
-    exact = Fraction(value, unit)
+    exact = Fraction(value, _unit(key))
     if exact.denominator == 1:
         return str(exact.numerator)
     if 1000 % exact.denominator == 0:

@@ -21,7 +21,7 @@ _GIGABYTES = re.compile(r"-(\d{1,4})GB$")
 
 
 class ModelShare(Value, frozen=True, kw_only=True):
-    """What a job that asks for GPU memory gets of a GPU of this model, in units (R42): a share, or the slice `mig` with its charge."""
+    """What each replica gets of GPUs of this model, in units: GPUs, a share of one (R42), or the slice `mig` with its charge."""
 
     model: str
     gpu: int
@@ -57,6 +57,7 @@ def least_by_name(model: str) -> int:
 
 
 def memory_text(memory: int, shares: Iterable[ModelShare]) -> str:
-    """`20GiB of GPU memory: 0.254 of H100-80GB, or 0.513 of A100-40GB`."""
+    """`20GiB of GPU memory: 0.254 of H100-80GB, or 0.513 of A100-40GB`; without memory `gpu: 2 of H100-80GB, or 2 of A100-40GB`."""
     each = (f"{format_amount(GPU, one.gpu)} of {one.model}" + (f" (slice {one.mig})" if one.mig else "") for one in shares)
-    return f"{format_amount(GPU_MEMORY, memory)} of GPU memory: {', or '.join(each)}"
+    asked = f"{format_amount(GPU_MEMORY, memory)} of GPU memory" if memory else GPU
+    return f"{asked}: {', or '.join(each)}"

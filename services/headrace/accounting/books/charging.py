@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from headrace.accounting.books.meters import Meters
 from headrace.accounting.books.rollups import Rollups
 from headrace.accounting.books.rows import LeaseRow, SuspensionRow
-from headrace.contracts.values.amounts import GPU
+from headrace.contracts.values.amounts import GPU, is_gpu
 
 
 class Charging:
@@ -46,7 +46,7 @@ class Charging:
             self._sums.provider_lost(lease.account, lease.amounts, lease.granted_at, at)
             return
         suspended = lease.lease in self._suspended
-        held = (name for name, amount in lease.amounts.items() if amount and not (suspended and name == GPU))
+        held = (name for name, amount in lease.amounts.items() if amount and not (suspended and is_gpu(name)))
         self._meters.end(lease, held, at)
         self._end_suspension(lease, at)
 
@@ -58,7 +58,7 @@ class Charging:
         """Stop charging its devices (R29); only for a lease for which `is_charged_gpus` is true."""
         self._suspended[lease.lease] = at
         self._rows.append(SuspensionRow(lease.lease, at, None, lease.amounts[GPU]))
-        self._meters.end(lease, (GPU,), at)
+        self._meters.end(lease, _gpus_of(lease), at)
 
     def resume(self, lease: LeaseRow, at: int) -> bool:
         """Charge its devices again, at least a microsecond after charging ended, so that intervals stay apart.
@@ -69,7 +69,7 @@ class Charging:
             return False
         lease.heard_at = max(lease.heard_at + 1, at)
         self._end_suspension(lease, lease.heard_at)
-        self._meters.begin(lease, (GPU,), lease.heard_at, lease.account)
+        self._meters.begin(lease, _gpus_of(lease), lease.heard_at, lease.account)
         return True
 
     def _end_suspension(self, lease: LeaseRow, at: int) -> None:
@@ -77,4 +77,10 @@ class Charging:
         if since is not None:
             units = lease.amounts[GPU]
             self._rows.append(SuspensionRow(lease.lease, since, at, units))
-            self._sums.suspended(lease.account, GPU, units, since, at)
+            for key in _gpus_of(lease):
+                self._sums.suspended(lease.account, key, units, since, at)
+
+
+def _gpus_of(lease: LeaseRow) -> list[str]:
+    """The keys under which its devices are charged: all GPUs, and, where it is charged by model, those of its model (R43)."""
+    return [key for key, amount in lease.amounts.items() if amount and is_gpu(key)]

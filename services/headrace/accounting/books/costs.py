@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.accounting.books.tariffs import NO_TARIFF, PriceRow, TariffRow, Tariffs
-from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY, is_gpu
 from headrace.contracts.values.durations import HOUR
 from headrace.contracts.values.money import MILLION
 from headrace.domain.state.state import State
@@ -20,7 +20,7 @@ ONE = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 
 def hour_of(key: str) -> int:
     """An hour of the key, in unit-microseconds."""
-    return ONE.get(key, 1) * HOUR
+    return ONE.get(GPU if is_gpu(key) else key, 1) * HOUR
 
 
 def rounded(numerator: int, denominator: int) -> int:

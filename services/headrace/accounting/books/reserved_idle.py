@@ -17,7 +17,8 @@ from headrace.accounting.books.rows import KeptRow
 from headrace.contracts import facts as f
 from headrace.contracts.facts import Fact
 from headrace.contracts.facts.fact import DeviceShare, Place
-from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY, Amounts
+from headrace.contracts.values.amounts import CPU, GPU, JOB, MEMORY, Amounts, is_gpu
+from headrace.contracts.values.ids import array_of
 from headrace.contracts.values.mig import open_starts
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.model.nodes import NodeState
@@ -27,7 +28,7 @@ OPENS = frozenset({f.PreemptionOrderedV1, f.MoveOrderedV1, f.HoldPlacedV1})
 """Facts from which on units may be kept for their job."""
 
 ON_NODES = (GPU, CPU, MEMORY)
-"""Keys of nodes; every other one is the pool's."""
+"""Keys of nodes, beside those of GPU models; every other one is the pool's."""
 
 Cell = tuple[str, str, str]
 """(job, node, key)."""
@@ -92,14 +93,17 @@ class ReservedIdle:
                 job = getattr(fact, "job", "")
                 if job in self._open or type(fact) in OPENS:
                     self._update_places(job)
+                elif job in self._state.arrays:  # a fact about all elements that wait
+                    for element in [key for key in self._open if array_of(key) == job]:
+                        self._update_places(element)
         touched, self._touched = self._touched, set()
         for node in sorted(touched):
-            known = [cell for cell in self._stints if cell[1] == node and cell[2] in ON_NODES]
+            known = [cell for cell in self._stints if cell[1] == node and _is_on_nodes(cell[2])]
             yield from self._count(dict(self._found(node)), known)
         pools, self._touched_pools = self._touched_pools, set()
         for pool in sorted(pools):
             stints = self._stints.items()
-            known = [cell for cell, stint in stints if cell[2] not in ON_NODES and stint.account.pool == pool]
+            known = [cell for cell, stint in stints if not _is_on_nodes(cell[2]) and stint.account.pool == pool]
             yield from self._count(self._found_in(pool), known)
 
     def _update_places(self, key: str) -> None:
@@ -167,9 +171,11 @@ class ReservedIdle:
             for place in keep.places:
                 if place.node != name:
                     continue
+                of_gpus = [key for key in place.amounts if is_gpu(key)]
                 for share in place.devices:
                     got = _free_of(node, share, left)
-                    units[GPU] += got
+                    for key in of_gpus:
+                        units[key] = units.get(key, 0) + got
                     if share.device in left and not share.mig:
                         left[share.device] -= got
                 for key, free in rest.items():
@@ -203,7 +209,11 @@ class ReservedIdle:
 
 def _of_the_pool(place: Place) -> Amounts:
     """The amounts of a place that belong to the pool and not to a node."""
-    return {key: amount for key, amount in place.amounts.items() if key not in ON_NODES and key != JOB}
+    return {key: amount for key, amount in place.amounts.items() if not _is_on_nodes(key) and key != JOB}
+
+
+def _is_on_nodes(key: str) -> bool:
+    return key in ON_NODES or is_gpu(key)
 
 
 def _free_of(node: NodeState, share: DeviceShare, left: dict[str, int]) -> int:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from headrace.accounting.books.meter import Closed
 from headrace.accounting.books.tariffs import NO_TARIFF, Tariffs
-from headrace.contracts.values.amounts import Amounts
+from headrace.contracts.values.amounts import Amounts, without_models
 from headrace.contracts.values.durations import DAY, HOUR
 
 HOURS_A_DAY = DAY // HOUR
@@ -125,8 +125,8 @@ class Rollups:
             self._add(account, key, NO_TARIFF, since, until, ((_PROVIDER_LOST, units),))
 
     def waited(self, account: RollupAccount, amounts: Amounts, since: int, until: int) -> None:
-        """Add a job's request while it was pending."""
-        for key, units in amounts.items():
+        """Add a job's request while it was pending; which GPU model it would be granted was open (R43)."""
+        for key, units in without_models(amounts).items():
             self._add(account, key, NO_TARIFF, since, until, ((_WAITING, units),))
 
     def take(self) -> Summed:

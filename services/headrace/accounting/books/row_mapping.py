@@ -11,6 +11,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.documents.model import Group
 from headrace.contracts.facts.fact import Fact
 from headrace.contracts.transport.subjects import asker_of
+from headrace.contracts.values.amounts import without_models
 from headrace.domain.model.job_states import FINAL, JobState
 from headrace.domain.model.jobs import ArrayState, JobRecord, UnstartedElements
 from headrace.domain.model.nodes import NodeState
@@ -73,7 +74,7 @@ def job_row(job: JobRecord, account: RollupAccount) -> JobRow:
         policy=policy.name,
         profile=job.profile,
         name=plain(job.name),
-        request=job.request.amounts,
+        request=without_models(job.request.amounts),
         replicas=job.request.replicas,
         preemptible=job.preemptible,
         priority=job.priority,

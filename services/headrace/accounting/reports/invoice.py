@@ -16,7 +16,7 @@ from headrace.accounting.books.aggregate import AggregateLine
 from headrace.accounting.books.charges import Charge, ChargedAccount
 from headrace.accounting.books.costs import decimal, hour_of
 from headrace.contracts.spreadsheets import cell
-from headrace.contracts.values.amounts import CPU, GPU, MEMORY
+from headrace.contracts.values.amounts import CPU, GPU, MEMORY, model_of
 from headrace.contracts.values.durations import format_time
 
 UNITS = {GPU: "GPU-Hours", CPU: "CPU-Hours", MEMORY: "GiB-Hours"}
@@ -68,7 +68,7 @@ class Item(NamedTuple):
 
 def unit_of(key: str) -> str:
     """Unit of a quantity of the key."""
-    return UNITS.get(key, f"{key}-Hours")
+    return UNITS.get(key, f"{model_of(key) or key}-Hours")
 
 
 def quantity(key: str, units: int, digits: int = QUANTITY_DIGITS) -> str:

@@ -264,7 +264,7 @@ def _request(view: JobView) -> str:
     """Request as `gpu 0.5 (slice 3g.40gb), 2 replicas`."""
     cut = f" (slice {view.mig})" if view.mig else ""
     asked = amounts(view.request) + cut + (f", {view.replicas} replicas" if view.replicas > 1 else "")
-    if not view.gpu_memory:
+    if not view.shares:
         return asked
     return f"{asked}; {memory_text(view.gpu_memory, view.shares)}"
 

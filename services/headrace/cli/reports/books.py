@@ -21,7 +21,7 @@ from headrace.cli.output.tables import table
 from headrace.client import Client
 from headrace.contracts.messages.usage import UsageAnswer, UsageRequest, UsageRow
 from headrace.contracts.spreadsheets import cell
-from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY, is_gpu
 from headrace.contracts.values.durations import (
     HOUR,
     SECOND,
@@ -229,7 +229,7 @@ def _show_progress(lines: int) -> None:
 
 def hours(key: str, unit_microseconds: str) -> str:
     """Exact integers of the books as hours, rounded to four digits."""
-    exact = Fraction(int(unit_microseconds), _UNITS.get(key, 1) * HOUR)
+    exact = Fraction(int(unit_microseconds), _UNITS.get(GPU if is_gpu(key) else key, 1) * HOUR)
     rounded = (Decimal(exact.numerator) / Decimal(exact.denominator)).quantize(DIGITS, ROUND_HALF_EVEN)
     return str(rounded)
 

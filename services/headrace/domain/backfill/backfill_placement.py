@@ -12,7 +12,7 @@ import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts.fact import DeviceShare, Place
-from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, is_gpu, key_of_model
 from headrace.contracts.values.mig import EMPTY, FAMILIES, open_placements, open_starts, put, run
 from headrace.domain.backfill.candidate_nodes import UNKNOWN, Wait, offers, offers_among
 from headrace.domain.model.devices import HeldDevices, change, counted
@@ -251,13 +251,18 @@ class Stays:
         asked = {
             key: amount
             for key, amount in total.items()
-            if amount and key in self._pool.governed and not (sliced and key == GPU)
+            if amount and key in self._pool.governed and not (sliced and is_gpu(key))
         }
         return all(self._fits(key, amount) for key, amount in asked.items())
 
     def allows_slices(self, places: Iterable[Place]) -> bool:
         """The same of GPUs, for slices in these places."""
-        return self._fits(GPU, change(self._cut, places))
+        taken = tuple(places)
+        return all(
+            self._fits(key, change(self._cut, taken, key=key))
+            for key in (GPU, *map(key_of_model, self._pool.models))
+            if any(key in place.amounts for place in taken)
+        )
 
     def _fits(self, key: str, amount: int) -> bool:
         return self._amounts.get(key, 0) + amount <= self._pool.usable.get(key, 0)

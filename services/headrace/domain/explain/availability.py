@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.messages.explanation import UnusableView
-from headrace.contracts.values.amounts import CPU, GPU_UNITS, MEMORY, format_amount, format_amounts, gpus_first
+from headrace.contracts.values.amounts import CPU, GPU_UNITS, MEMORY, format_amount, format_amounts, gpus_first, model_of
 from headrace.contracts.values.durations import format_time
 from headrace.domain.backfill.holds import holds_before, withhold
-from headrace.domain.model.census import HARDWARE
+from headrace.domain.model.census import is_hardware
 from headrace.domain.model.dedication import may_use
 from headrace.domain.placement.placement import may_hold, model_allowed
-from headrace.domain.state.quota import UNGOVERNED, free_of
+from headrace.domain.state.quota import free_of, is_bounded
 from headrace.domain.state.supply import new_nodes
 from headrace.domain.state.trial import Trial
 
@@ -100,7 +100,7 @@ def stocks_for(state: State, job: JobRecord, pool: PoolState, keys: Iterable[str
 def sums_fit(state: State, job: JobRecord, pool: PoolState) -> bool:
     """Whether so much of every key that counts in sums (R5) is free for the job, on whatever nodes and devices."""
     asked = job.request.total
-    counting = [key for key in asked if asked[key] and (key in pool.governed or key not in UNGOVERNED)]
+    counting = [key for key in asked if asked[key] and is_bounded(pool, key)]
     if any(asked[key] > free_of(pool, key) for key in counting):
         return False
     return all(asked[key] <= stock.free for key, stock in stocks_for(state, job, pool, counting).items())
@@ -244,12 +244,15 @@ def _stocks(state: State, pool: PoolState, keys: Iterable[str], holds: Iterable[
 
 def _stock(pool: PoolState, key: str, used: int, nodes: Iterable[tuple[NodeState, Cause | None]]) -> Stock:
     capacity, free_sum = pool.known.get(key, 0), free_of(pool, key)
-    if key not in HARDWARE:
+    if not is_hardware(key):
         return Stock(capacity, used, max(0, capacity - used - free_sum), free_sum, 0)
-    count = _Count(key)
-    for node, cause in nodes:
+    count, model = _Count(key), model_of(key)
+    there = [(node, cause) for node, cause in nodes if node.model == model] if model else nodes
+    for node, cause in there:
         for part in _parts(node, key):
             count.add(node, part, cause or part.cause)
+    if model:  # jobs that were granted before the pool governed the model hold its GPUs too
+        used = sum(part.held for node, _ in there for part in _parts(node, key))
     free = min(count.free, free_sum)
     rest = max(0, capacity - used - free)
     causes = tuple(_first(count.causes(new_nodes(pool)), rest - min(count.kept, rest)))

@@ -26,7 +26,7 @@ from headrace.domain.model.requests import asked_of, is_steady, make_request
 from headrace.domain.preemption.eligibility import RECLAIM, causes
 from headrace.domain.preemption.victims import VictimPlan, search
 from headrace.domain.queueing.access import is_member
-from headrace.domain.queueing.admissible import Rejection, never_fits, shares_that_fit
+from headrace.domain.queueing.admissible import Rejection, models_that_fit, never_fits
 from headrace.domain.queueing.queue_position import groups_ahead
 from headrace.domain.state.gpu_shares import most_of, with_share
 from headrace.domain.state.quota import open_user
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from headrace.contracts.documents.model import Profile
     from headrace.contracts.values.amounts import Amounts
-    from headrace.contracts.values.gpu_memory import ModelShare
     from headrace.domain.explain.forecast import Forecast
     from headrace.domain.explain.wait_reasons import Wait
     from headrace.domain.model.jobs import JobRecord, PolicyState
@@ -139,7 +138,10 @@ def _changes(state: State, job: JobRecord) -> Iterator[tuple[ChangeView, JobReco
             replace(job, time_limit=limit),
         )
     if profile is not None:
-        yield from _smaller(job, profile) if job.request.choices is None else _less_memory(state, job, profile)
+        if GPU_MEMORY in asked_of(job.request):
+            yield from _less_memory(state, job, profile)
+        else:
+            yield from _smaller(state, job, profile)
     yield from _in_other_queues(state, job, [job.policy])
     if not job.preemptible:
         yield ChangeView(kind="preemptible", text="submit it as preemptible"), _as_preemptible(job, profile)
@@ -154,24 +156,31 @@ def _as_preemptible(job: JobRecord, profile: Profile | None) -> JobRecord:
             contained=shape.contained,
             memory=0 if request.choices is None else request.choices.memory,
             shares=() if request.choices is None else request.choices.shares,
+            by_model=request.choices is not None and request.choices.by_model,
         )
     return replace(job, preemptible=True, request=request)
 
 
-def _smaller(job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, JobRecord]]:
+def _smaller(state: State, job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, JobRecord]]:
     """The same with fewer GPUs, the largest first (R3); a slice is what it is (R4)."""
     if job.request.shape.mig:
         return
-    asked = job.request.amounts.get(GPU, 0)
+    mine = asked_of(job.request)
+    asked = mine.get(GPU, 0)
     whole = range(asked // GPU_UNITS * GPU_UNITS, 0, -GPU_UNITS)
     for units in (*whole, *FRACTIONS):
         if units < asked:
-            amounts = {**job.request.amounts, GPU: units}
+            amounts = {**mine, GPU: units}
             each = " for each replica" if job.request.replicas > 1 else ""
             text = f"ask for {format_amount(GPU, units)} gpu{each} instead of {format_amount(GPU, asked)}"
-            shape = job.request.shape
-            request = make_request(amounts, job.request.replicas, profile, contained=shape.contained, steady=shape.steady)
-            yield ChangeView(kind="request", text=text, request={GPU: units}), replace(job, request=request)
+            shape, smaller = job.request.shape, ChangeView(kind="request", text=text, request={GPU: units})
+            if job.request.choices is None:
+                request = make_request(amounts, job.request.replicas, profile, contained=shape.contained, steady=shape.steady)
+                yield smaller, replace(job, request=request)
+                continue
+            found = _in_queue(state, job, job.policy, profile, amounts, beyond=job.beyond)
+            for one in found.each if found is not None else ():
+                yield smaller, replace(job, request=one)
 
 
 def _less_memory(state: State, job: JobRecord, profile: Profile) -> Iterator[tuple[ChangeView, JobRecord]]:
@@ -193,17 +202,20 @@ def _in_queue(
     state: State, job: JobRecord, policy: PolicyState, profile: Profile, amounts: Amounts, *, beyond: bool
 ) -> Request | None:
     """What a job like this would ask for in a queue with these amounts; None if it could never run there."""
-    contained, memory = job.request.shape.contained, amounts.get(GPU_MEMORY, 0)
-    shares: tuple[ModelShare, ...] = ()
-    if memory:
-        flags = {"preemptible": job.preemptible, "beyond": beyond, "contained": contained}
-        found = shares_that_fit(state, policy, profile, amounts, **flags)
-        if isinstance(found, Rejection):
-            return None
-        amounts, shares = with_share(amounts, found[0]), found
+    contained = job.request.shape.contained
     steady = is_steady(profile, state.terms.level, preemptible=job.preemptible)
+    flags = {"preemptible": job.preemptible, "beyond": beyond, "contained": contained}
+    found = models_that_fit(state, policy, profile, amounts, **flags)
+    if isinstance(found, Rejection):
+        return None
+    shares, by_model = ((), False) if found is None else found
     request = make_request(
-        amounts, profile.replicas, profile, profile.mig, contained=contained, steady=steady, memory=memory, shares=shares
+        *(with_share(amounts, shares[0]) if shares else amounts, profile.replicas, profile, profile.mig),
+        contained=contained,
+        steady=steady,
+        memory=amounts.get(GPU_MEMORY, 0),
+        shares=shares,
+        by_model=by_model,
     )
     never = never_fits(state, policy, profile, request, preemptible=job.preemptible, beyond=beyond)
     return request if never is None else None

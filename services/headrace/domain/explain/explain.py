@@ -90,7 +90,7 @@ def _in_full(state: State, job: JobRecord, pool: PoolState, wait: Wait, now: int
 
 
 def _shares_note(job: JobRecord) -> tuple[str, ...]:
-    """What a job that asks for GPU memory may be given; all that is said of it is for one of these (R42)."""
+    """What a job may be given of each GPU model; all that is said of it is for one of these (R42, R43)."""
     choices = job.request.choices
     if choices is None:
         return ()

@@ -15,7 +15,7 @@ from headrace.domain.backfill.holds import fits_now
 from headrace.domain.explain.availability import stocks_for, sums_fit
 from headrace.domain.explain.topology_reasons import replicas_per_node
 from headrace.domain.explain.wait_reasons import wait_in
-from headrace.domain.model.census import HARDWARE
+from headrace.domain.model.census import is_hardware
 from headrace.domain.placement.placement import may_hold, pick_now
 from headrace.domain.queueing.queue_position import groups_ahead, jobs_before
 from headrace.domain.queueing.ranking import rank_of_job
@@ -181,7 +181,7 @@ def _holding(state: State, job: JobRecord, pool: PoolState, wait: Wait) -> Itera
     limited = short if wait.reason in _AT_A_LIMIT or wait.reason is WaitReason.RESERVED_SHARE_BUSY else None
     name = pool.document.name
     keys = [limited.key] if limited is not None else _missing(state, job, pool)
-    on_nodes = limited is None and all(key in HARDWARE for key in keys)
+    on_nodes = limited is None and all(is_hardware(key) for key in keys)
     for policy in (*state.policies.values(), *state.deleted_policies.values()):
         if limited is not None and (
             policy is not job.policy if limited.scope.kind != "tenant" else policy.key[0] != job.tenant

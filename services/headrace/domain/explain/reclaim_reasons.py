@@ -14,6 +14,7 @@ from headrace.domain.preemption.eligibility import anybody_above, causes
 from headrace.domain.preemption.victims import NoPlan, VictimPlan, search
 from headrace.domain.queueing.gates import may_start
 from headrace.domain.state.quota import limits_of, over_limit, over_reservation, policy_side, to_grant
+from headrace.domain.state.trial import Trial
 
 if TYPE_CHECKING:
     from headrace.domain.explain.expected_ends import ExpectedEnds
@@ -34,7 +35,7 @@ def reclaim_in(state: State, job: JobRecord, pool: PoolState, now: int, ends: Ex
         return ReclaimView(could=False, why=KEPT_TO_MOVE)
     if job.nomination is not None:
         return ReclaimView(could=True, why=KEPT, cause=job.nomination.cause)
-    forbidden = _forbidden(state, job, pool, now)
+    forbidden = _forbidden_with_each(state, job, pool, now)
     if forbidden:
         return ReclaimView(could=False, why=forbidden)
     found = search(state, job, pool, now)
@@ -46,6 +47,19 @@ def reclaim_in(state: State, job: JobRecord, pool: PoolState, now: int, ends: Ex
     if isinstance(found, NoPlan):
         return ReclaimView(could=False, why=found.why)
     return _could(state, job, found, now, f"enough is borrowed in pool {pool.document.name}", ends)
+
+
+def _forbidden_with_each(state: State, job: JobRecord, pool: PoolState, now: int) -> str:
+    """As `_forbidden`; of a job that may be given several GPU models (R42) what is said of the first, if each is forbidden."""
+    found = ""
+    for request in job.request.each:
+        with Trial(state) as trial:
+            trial.choose(job, request)
+            forbidden = _forbidden(state, job, pool, now)
+        if forbidden in ("", FITS_WITHOUT):
+            return forbidden
+        found = found or forbidden
+    return found
 
 
 def _forbidden(state: State, job: JobRecord, pool: PoolState, now: int) -> str:

@@ -13,6 +13,7 @@ from headrace.contracts.facts.derived_facts import with_implied_facts
 from headrace.domain.fold import (
     audit,
     governance,
+    gpu_models,
     holds,
     installation,
     instances,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 HANDLERS: dict[type, Handler] = {
     **audit.HANDLERS,
     **governance.HANDLERS,
+    **gpu_models.HANDLERS,
     **holds.HANDLERS,
     **installation.HANDLERS,
     **instances.HANDLERS,

@@ -97,7 +97,7 @@ def end_waiting(
         return None
     ended = UnstartedElements(gone, final, reason, message, state.now)
     array.unstarted += (ended,)
-    array.ended[final.value] = array.ended.get(final.value, 0) + size(gone)
+    _count(array, final, reason, size(gone))
     array.job.policy.count_pending(array.job, -size(gone))
     return ended
 
@@ -105,13 +105,22 @@ def end_waiting(
 def element_ended(state: State, array: ArrayState, job: JobRecord) -> None:
     """An element with a record has ended."""
     array.elements.pop(job.key, None)
-    array.ended[job.state.value] = array.ended.get(job.state.value, 0) + 1
+    _count(array, job.state, job.reason, 1)
     array.job.exit_code = max(array.job.exit_code or 0, job.exit_code or 0)
     advance(state, array)
 
 
+def _count(array: ArrayState, final: JobState, reason: str, count: int) -> None:
+    """Count elements that have ended in this state."""
+    array.ended[final.value] = array.ended.get(final.value, 0) + count
+    array.reasons[final.value] = reason
+
+
 def finish(state: State, array: ArrayState, reason: str) -> bool:
-    """If the last element of the array has ended, the array has: as its worst element. Returns whether it has now."""
+    """If the last element of the array has ended, the array has: as its worst element, and for the reason of the last of those.
+
+    `reason`: that of the last element; it counts if the others ended before their reasons were kept. Returns whether it has ended now.
+    """
     job, ended = array.job, array.ended
     if array.waiting or array.elements or job.state in FINAL:
         return False
@@ -121,7 +130,8 @@ def finish(state: State, array: ArrayState, reason: str) -> bool:
     worst = (JobState.FAILED, JobState.CANCELLED, JobState.REJECTED)
     job.state = next((one for one in worst if ended.get(one.value)), JobState.SUCCEEDED)
     counts = ", ".join(f"{ended[one.value]} {one}" for one in (JobState.SUCCEEDED, *worst) if ended.get(one.value))
-    job.reason, job.message, job.ended_at = reason, f"of {array.range.count} elements: {counts}", state.now
+    job.reason, job.ended_at = array.reasons.get(job.state.value, reason), state.now
+    job.message = f"of {array.range.count} elements: {counts}"
     state.ended.append(job)
     return True
 

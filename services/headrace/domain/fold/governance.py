@@ -149,6 +149,8 @@ def join_pool(state: State, node: NodeState) -> None:
     node.pool = wanted.document.name if wanted is not None else ""
     follow_window(state, node)
     if wanted is not None:
+        if not wanted.nodes:
+            wanted.nodes_since = state.sequence
         wanted.nodes[node.name] = node
         wanted.index.put(node)
         recount(wanted, node)

@@ -58,6 +58,7 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
             steady=is_steady(profile, state.terms.level, preemptible=fact.preemptible),
             memory=fact.gpu_memory,
             shares=fact.shares,
+            by_model=fact.by_model,
         ),
         preemptible=fact.preemptible,
         beyond=user in policy.document.beyond_limit,
@@ -71,12 +72,10 @@ def _job_admitted(state: State, fact: f.JobAdmittedV1, sequence: int, place: int
         digest=fact.digest,
         trace=fact.trace,
     )
-    array: ArrayState | None = None
-    count = 1
-    if fact.array is None:
+    array = arrays.admit(state, job, fact.array) if fact.array is not None else None
+    count = fact.array.count if fact.array is not None else 1
+    if array is None:
         state.jobs[fact.job] = job
-    else:
-        array, count = arrays.admit(state, job, fact.array), fact.array.count
     used_ids.note(state, fact.job)
     if job.profile not in policy.profiles:
         open_scopes(state, policy, job.profile)

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, times
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, is_gpu, key_of_model, times
 from headrace.domain.model.dedication import COMMON, has_owners, owner_of, reach
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headrace.contracts.documents.model import Pool
     from headrace.contracts.values.amounts import Amounts
     from headrace.contracts.values.isolation import Ranks
     from headrace.domain.model.nodes import NodeState
 
 HARDWARE = (GPU, CPU, MEMORY)
-"""Keys that nodes bring; of all others a pool has what its `capacity` says."""
+"""Keys that nodes bring, beside those of GPU models; of all others a pool has what its `capacity` says."""
+
+
+def is_hardware(key: str) -> bool:
+    """Whether nodes bring the key."""
+    return key in HARDWARE or is_gpu(key)
+
 
 PolicyKey = tuple[str, str]
 
@@ -85,6 +93,17 @@ class Census:
             self.kinds[kind] -= 1
             if not self.kinds[kind]:
                 del self.kinds[kind]
+
+    def by_model(self, models: Iterable[str]) -> tuple[Amounts, Amounts]:
+        """Of the GPUs of each of these models, by the model's key, those that are known and those that are usable (R43)."""
+        known: Amounts = {key_of_model(model): 0 for model in models}
+        usable = dict(known)
+        for brought in self.nodes.values() if known else ():
+            key = key_of_model(brought.kind.model)
+            if key in known:
+                known[key] += brought.kind.amounts[GPU]
+                usable[key] += brought.usable.get(GPU, 0)
+        return known, usable
 
     def of(self, policy: PolicyKey) -> list[tuple[NodeKind, int]]:
         """The kinds of nodes that a policy may use, and how many of each (R21)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.contracts.values.amounts import GPU, GPU_UNITS
+from headrace.contracts.values.amounts import GPU, GPU_UNITS, is_gpu
 from headrace.contracts.values.mig import EMPTY, Layout, charge, open_starts, put, remove
 
 if TYPE_CHECKING:
@@ -137,22 +137,29 @@ class DeviceState:
 
 @dataclass(slots=True, eq=False)
 class CutDevices:
-    """Charges of slices by (node, device), for the pool's accounts, in which a device counts with at most one GPU (R4)."""
+    """Charges of slices by (node, device), for the pool's accounts, in which a device counts with at most one GPU (R4).
+
+    Those that are charged by model (R43) stand beside them by themselves.
+    """
 
     leased: dict[tuple[str, str], int] = field(default_factory=dict)
     use: dict[tuple[str, str], int] = field(default_factory=dict)
     nominated: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
-def change(charges: Charges, taken: Iterable[HeldDevices], given: Iterable[HeldDevices] = ()) -> int:
-    """By how many units of GPU the pool's count rises if `taken` are taken and `given` are given back; nothing is changed."""
-    rises = 0
+def change(charges: Charges, taken: Iterable[HeldDevices], given: Iterable[HeldDevices] = (), key: str = GPU) -> int:
+    """By how many units of `key` the pool's count rises if `taken` are taken and `given` are given back; nothing is changed.
+
+    `key`: all GPUs, or those of one model; then only places count that are charged for it.
+    """
+    rises, mark = 0, _mark(key)
     cut: Charges = {}
     for sign, places in ((1, taken), (-1, given)):
         for place in places:
-            for share in place.devices:
+            for share in place.devices if key in place.amounts else ():
                 if share.mig:
-                    cut[place.node, share.device] = cut.get((place.node, share.device), 0) + sign * share.units
+                    device = place.node, share.device + mark
+                    cut[device] = cut.get(device, 0) + sign * share.units
                 else:
                     rises += sign * share.units
     for device, units in cut.items():
@@ -166,14 +173,31 @@ def counted(charges: dict[tuple[str, str], int], held: HeldDevices, sign: int) -
 
     That is what is charged but for slices: of a device that is cut no more than one GPU counts, whatever its slices are charged.
     """
+    for share in held.devices:
+        if share.mig:
+            return {
+                key: amount - _beyond(charges, held, sign, _mark(key)) if is_gpu(key) else amount
+                for key, amount in held.amounts.items()
+            }
+    return held.amounts
+
+
+def _mark(key: str) -> str:
+    """What tells the charges of a device for its model, by jobs that are charged by model, from all its charges."""
+    return "" if key == GPU else f" {key}"
+
+
+def _beyond(charges: dict[tuple[str, str], int], held: HeldDevices, sign: int, mark: str) -> int:
+    """By how much what is held is charged more than it counts; `charges` is brought up to date."""
     beyond = 0
     for share in held.devices:
         if share.mig:
-            before = charges.get((held.node, share.device), 0)
+            device = held.node, share.device + mark
+            before = charges.get(device, 0)
             after = before + sign * share.units
             if after:
-                charges[held.node, share.device] = after
+                charges[device] = after
             else:
-                charges.pop((held.node, share.device), None)
+                charges.pop(device, None)
             beyond += share.units - sign * (min(after, GPU_UNITS) - min(before, GPU_UNITS))
-    return {**held.amounts, GPU: held.amounts[GPU] - beyond} if beyond else held.amounts
+    return beyond

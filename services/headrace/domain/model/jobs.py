@@ -289,6 +289,8 @@ class ArrayState:
     """Elements with a record that have not ended, by key."""
     ended: dict[str, int] = field(default_factory=dict)
     """How many have ended, by state."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why the last of those of each state did."""
     unstarted: tuple[UnstartedElements, ...] = ()
     cancelling: tuple[tuple[int, int], ...] = ()
     """Of those that wait, the ones whose end was asked for."""

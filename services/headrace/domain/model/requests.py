@@ -6,7 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts.levels import PROVISIONING
-from headrace.contracts.values.amounts import CPU, GPU, GPU_MEMORY, GPU_UNITS, JOB, MEMORY, times
+from headrace.contracts.values.amounts import (
+    CPU,
+    GPU,
+    GPU_MEMORY,
+    GPU_UNITS,
+    JOB,
+    MEMORY,
+    is_gpu,
+    key_of_model,
+    times,
+    without_models,
+)
 from headrace.contracts.values.gpu_memory import ModelShare
 from headrace.contracts.values.isolation import rank
 
@@ -62,12 +73,13 @@ class Shape(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ModelChoices:
-    """What a job that asks for GPU memory may be given, one request for each GPU model, the one tried first at the front (R42).
+    """What a job may be given, one request for each GPU model, the one tried first at the front (R42, R43).
 
-    `memory`: what each replica asks for, in MiB.
+    `memory`: what each replica asks for, in MiB; 0 if it asks for GPUs. `by_model`: each is charged the key of its model too.
     """
 
     memory: int
+    by_model: bool
     requests: list[Request]
 
     @property
@@ -81,7 +93,7 @@ class Request:
     """`amounts` is one replica's; `total` that of all replicas and the one `job` that every job takes (R2).
 
     Of a slice `gpu` is the charge (R4). `topology`: how the replicas of a gang stand (R40); None: anywhere. `choices`: of a job that asks
-    for GPU memory, this request and those for other GPU models (R42); they have one `order`.
+    for GPU memory, or is charged by model, this request and those for other GPU models (R42, R43); they have one `order`.
     """
 
     amounts: Amounts
@@ -94,7 +106,7 @@ class Request:
 
     @property
     def first(self) -> Request:
-        """Of a job that asks for GPU memory, the request for the GPU model that is tried first (R42); else the request itself."""
+        """Of a job with a request for each GPU model, that for the one that is tried first (R42); else the request itself."""
         return self if self.choices is None else self.choices.requests[0]
 
     @property
@@ -110,7 +122,7 @@ class Request:
     @property
     def sums(self) -> Amounts:
         """What of `total` has to be left in the sums of a pool: of slices no GPU, because geometry decides (R4)."""
-        return {key: value for key, value in self.total.items() if key != GPU} if self.shape.mig else self.total
+        return {key: value for key, value in self.total.items() if not is_gpu(key)} if self.shape.mig else self.total
 
     def lease_amounts(self, rank: int) -> Amounts:
         """What the lease of one rank is charged: rank 0 carries the `job`."""
@@ -128,23 +140,42 @@ def intern_request(
     steady: bool = False,
     memory: int = 0,
     shares: Sequence[ModelShare] = (),
+    by_model: bool = False,
 ) -> Request:
     """The one `Request` for these amounts, replicas, models, slice, isolation, topology and way to run; `known`: the state's table.
 
-    With `memory` it is the first of those for the `shares` of a job that asks for so much GPU memory (R42).
+    With `shares` it is the first of those for the GPU models of a job that asks for so much GPU `memory` (R42), or is charged
+    `by_model` (R43).
     """
     models, least, topology = _models(profile), _least(profile), _topology(profile, replicas)
     key: tuple[object, ...] = (tuple(sorted(amounts.items())), replicas, models, mig, least, contained, steady)
     if topology is not None:
         key = (*key, topology)
-    if memory:
-        key = (*key, memory, tuple((share.model, share.gpu, share.mig) for share in shares))
+    if shares:
+        key = (*key, *_choices_key(memory, shares, by_model=by_model))
     request = known.get(key)
     if request is None:
         shape = _shape(amounts, models, mig, least, contained=contained, steady=steady)
         request = _make(dict(sorted(amounts.items())), replicas, shape, len(known), topology)
-        request = known[key] = _chosen(request, memory, shares) if memory else request
+        request = known[key] = _chosen(request, memory, shares, by_model=by_model) if shares else request
     return request
+
+
+def intern_matched(
+    known: dict[tuple[object, ...], Request], like: Request, shares: Sequence[ModelShare], *, by_model: bool
+) -> Request:
+    """The first of the requests for the `shares` of a job that has asked for the same as `like` so far; interned as above."""
+    memory = 0 if like.choices is None else like.choices.memory
+    key: tuple[object, ...] = ("matched", like.first.order, *_choices_key(memory, shares, by_model=by_model))
+    request = known.get(key)
+    if request is None:
+        alike = _make(without_models(like.amounts), like.replicas, like.shape, len(known), like.topology)
+        request = known[key] = _chosen(alike, memory, shares, by_model=by_model)
+    return request
+
+
+def _choices_key(memory: int, shares: Sequence[ModelShare], *, by_model: bool) -> tuple[object, ...]:
+    return memory, tuple((share.model, share.gpu, share.mig) for share in shares), by_model
 
 
 def make_request(
@@ -157,32 +188,36 @@ def make_request(
     steady: bool = False,
     memory: int = 0,
     shares: Sequence[ModelShare] = (),
+    by_model: bool = False,
 ) -> Request:
     """The same for one who only asks about it, and must leave the state alone: equal to no other, of no order."""
     shape = _shape(amounts, _models(profile), mig, _least(profile), contained=contained, steady=steady)
     request = _make(amounts, replicas, shape, -1, _topology(profile, replicas))
-    return _chosen(request, memory, shares) if memory else request
+    return _chosen(request, memory, shares, by_model=by_model) if shares else request
 
 
-def _chosen(like: Request, memory: int, shares: Sequence[ModelShare]) -> Request:
+def _chosen(like: Request, memory: int, shares: Sequence[ModelShare], *, by_model: bool) -> Request:
     """The first of the requests for these shares, each for its GPU model alone."""
-    choices = ModelChoices(memory, [])
+    choices = ModelChoices(memory, by_model, [])
     for share in shares:
-        amounts, shape = {**like.amounts, GPU: share.gpu}, like.shape
+        of_model = {key_of_model(share.model): share.gpu} if by_model else {}
+        amounts, shape = {**like.amounts, GPU: share.gpu, **of_model}, like.shape
         one = _shape(amounts, (share.model,), share.mig, shape.isolation, contained=shape.contained, steady=shape.steady)
         choices.requests.append(_make(dict(sorted(amounts.items())), like.replicas, one, like.order, like.topology, choices))
     return choices.requests[0]
 
 
 def asked_of(request: Request) -> Amounts:
-    """What one replica asks for: GPU memory as such, not the share that it is of one GPU model."""
+    """What one replica asks for: GPU memory as such, not the share that it is of one GPU model, and GPUs of no model."""
     if request.choices is None:
         return request.amounts
-    return {**{key: amount for key, amount in request.amounts.items() if key != GPU}, GPU_MEMORY: request.choices.memory}
+    if not request.choices.memory:
+        return without_models(request.amounts)
+    return {**{key: amount for key, amount in request.amounts.items() if not is_gpu(key)}, GPU_MEMORY: request.choices.memory}
 
 
 def choice_at(request: Request, model: str, units: int, mig: str) -> Request:
-    """Of a job that asks for GPU memory, the request for a GPU model with this share of it, or this slice; else the request itself."""
+    """Of a job with a request for each GPU model, the one for a model with this share of it, or this slice; else the request itself."""
     for one in request.each:
         if one.shape.models == (model,) and one.shape.mig == mig and one.amounts[GPU] == units:
             return one

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.contracts.facts.fact import DeviceShare, Place
-from headrace.contracts.values.amounts import CPU_UNITS, GPU, GPU_UNITS
+from headrace.contracts.values.amounts import CPU_UNITS, GPU, GPU_UNITS, key_of_model
 from headrace.contracts.values.mig import best_start, family_of, most_of, placements_lost
 from headrace.domain.model.dedication import may_use, owner_of_new, reach_in
 from headrace.domain.model.devices import change
@@ -54,9 +54,13 @@ def _find_beside(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, 
 
 def _sums_hold(pool: PoolState, places: tuple[Place, ...]) -> bool:
     """Whether the pool has what slices in these places count there, which depends on what else lies on the devices (R4, R6)."""
-    leased = pool.leased.get(GPU, 0) + change(pool.cut.leased, places)
-    use = pool.use.get(GPU, 0) + change(pool.cut.use, places)
-    return max(leased, use) <= pool.usable.get(GPU, 0)
+    return all(_sum_holds(pool, places, key) for key in (GPU, *map(key_of_model, pool.models)))
+
+
+def _sum_holds(pool: PoolState, places: tuple[Place, ...], key: str) -> bool:
+    leased = pool.leased.get(key, 0) + change(pool.cut.leased, places, key=key)
+    use = pool.use.get(key, 0) + change(pool.cut.use, places, key=key)
+    return max(leased, use) <= pool.usable.get(key, 0) or key not in places[0].amounts
 
 
 def _find_places(state: State, job: JobRecord, pool: PoolState) -> tuple[Place, ...] | None:

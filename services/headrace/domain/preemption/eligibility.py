@@ -13,11 +13,11 @@ from headrace.domain.queueing.fairness_sides import lends, lends_as, share_side,
 from headrace.domain.queueing.gates import may_borrow, must_borrow
 from headrace.domain.queueing.ranking import may_hold_inside
 from headrace.domain.state.idleness import is_idle
-from headrace.domain.state.quota import is_above, lending_side, policy_side
+from headrace.domain.state.quota import is_above, lending_side, limits_of, over_limit, policy_side
 from headrace.domain.state.supply import is_short
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Sequence
 
     from headrace.contracts.values.amounts import Amounts
     from headrace.domain.model.jobs import JobRecord, Scope
@@ -65,6 +65,27 @@ def causes(state: State, job: JobRecord, pool: PoolState) -> tuple[str, ...]:
     if job.policy.document.preemption.preempt_lower_priority:
         allowed.append(PRIORITY)
     return tuple(allowed)
+
+
+def first_that_may_take(state: State, job: JobRecord, pools: Sequence[PoolState]) -> Request | None:
+    """The first of its requests, one for each GPU model (R42), with which the job may take something back in one of the pools.
+
+    None: with each it is beyond its policy's own limits, which never preempt (R23), or may take nothing.
+    """
+    before = job.request
+    try:
+        for request in before.each:
+            job.request = request
+            if any(causes(state, job, pool) and not _is_at_own_limit(state, job, pool) for pool in pools):
+                return request
+    finally:
+        job.request = before
+    return None
+
+
+def _is_at_own_limit(state: State, job: JobRecord, pool: PoolState) -> bool:
+    own = (scope for scope in limits_of(state, job, pool.document.name) if scope.kind != "tenant")
+    return over_limit(own, pool.governed, job.request.total, beyond=job.beyond) is not None
 
 
 def may_reclaim(state: State, job: JobRecord, pool: PoolState) -> bool:

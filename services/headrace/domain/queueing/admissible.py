@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.values.amounts import CPU, GPU_MEMORY, JOB, MEMORY, format_amount, gpus_first
+from headrace.contracts.values.amounts import CPU, GPU, GPU_MEMORY, JOB, MEMORY, format_amount, gpus_first
 from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.isolation import LEVELS
 from headrace.contracts.values.mig import slices_of
 from headrace.contracts.values.reasons import RejectReason
+from headrace.domain.model.census import is_hardware
 from headrace.domain.model.requests import is_steady, make_request
 from headrace.domain.placement.placement import replicas_if_empty, replicas_if_replaced, replicas_together_if_empty
 from headrace.domain.queueing.access import may_enter
-from headrace.domain.state.gpu_shares import shares_of
+from headrace.domain.state.gpu_shares import models_of, shares_of
 from headrace.domain.state.quota import scopes_of, with_reservation
 from headrace.domain.state.supply import capacity_of, is_known
 
@@ -40,16 +41,25 @@ _ORDER = list(RejectReason)
 
 
 def never_fits(
-    state: State, policy: PolicyState, profile: Profile, request: Request, *, preemptible: bool, beyond: bool
+    state: State,
+    policy: PolicyState,
+    profile: Profile,
+    request: Request,
+    *,
+    preemptible: bool,
+    beyond: bool,
+    admitted: int | None = None,
 ) -> Rejection | None:
     """None if at least one pool of the profile could run it when empty; else why the pool that came closest could not.
 
-    Of a job that asks for GPU memory, with the share of any GPU model that it may be given (R42).
+    Of a job that asks for GPU memory, with the share of any GPU model that it may be given (R42). `admitted`: sequence of the record that
+    admitted it, if it was; what the nodes of a pool have does not count where the first of them came later (R10).
     """
     closest: Rejection | None = None
     for one in request.each:
         for pool in open_pools(state, policy, profile):
-            rejection = _never_in(state, policy, pool, one, preemptible=preemptible, beyond=beyond)
+            awaited = admitted is not None and was_empty_at(pool, admitted)
+            rejection = _never_in(state, policy, pool, one, preemptible=preemptible, beyond=beyond, awaited=awaited)
             if rejection is None:
                 return None
             if closest is None or _ORDER.index(rejection.reason) > _ORDER.index(closest.reason):
@@ -57,28 +67,54 @@ def never_fits(
     return closest or _no_pool(state, policy, profile)
 
 
-def shares_that_fit(
-    state: State, policy: PolicyState, profile: Profile, amounts: Amounts, *, preemptible: bool, beyond: bool, contained: bool
-) -> tuple[ModelShare, ...] | Rejection:
-    """The shares with which a job that asks for GPU memory could ever run (R42); the rejection of the one that came closest without any.
+class MatchedModels(NamedTuple):
+    """What a job may be given of each GPU model, the one tried first at the front. `by_model`: it is charged the model's own key too."""
 
-    `amounts`: what one replica asks for, `gpu_memory` among it.
+    shares: tuple[ModelShare, ...]
+    by_model: bool
+
+
+def models_that_fit(
+    state: State,
+    policy: PolicyState,
+    profile: Profile,
+    amounts: Amounts,
+    *,
+    preemptible: bool,
+    beyond: bool,
+    contained: bool,
+    admitted: int | None = None,
+) -> MatchedModels | Rejection | None:
+    """The GPU models with which a job could ever run that asks for GPU memory (R42), or has a pool that governs models (R43).
+
+    The rejection of the model that came closest if it fits on no model. None for every other job, and while no node with GPUs is known.
+    `amounts`: what one replica asks for. `admitted`: as for `never_fits`.
     """
-    memory = amounts[GPU_MEMORY]
+    memory, pools = amounts.get(GPU_MEMORY, 0), open_pools(state, policy, profile)
+    by_model = any(pool.models for pool in pools)
+    if not memory and not (by_model and amounts.get(GPU)):
+        return None
     asked = {key: amount for key, amount in amounts.items() if key != GPU_MEMORY}
     steady = is_steady(profile, state.terms.level, preemptible=preemptible)
 
     def never(among: tuple[ModelShare, ...]) -> Rejection | None:
         request = make_request(
-            asked, profile.replicas, profile, contained=contained, steady=steady, memory=memory, shares=among
+            *(asked, profile.replicas, profile),
+            contained=contained,
+            steady=steady,
+            memory=memory,
+            shares=among,
+            by_model=by_model,
         )
-        return never_fits(state, policy, profile, request, preemptible=preemptible, beyond=beyond)
+        return never_fits(state, policy, profile, request, preemptible=preemptible, beyond=beyond, admitted=admitted)
 
-    shares = shares_of(open_pools(state, policy, profile), profile, policy.key, memory)
+    shares = shares_of(pools, profile, policy.key, memory) if memory else models_of(pools, profile, policy.key, amounts[GPU])
     if isinstance(shares, str):
         return Rejection(RejectReason.NO_SUITABLE_NODE, shares)
+    if not shares:
+        return None
     fitting = tuple(share for share in shares if never((share,)) is None)
-    return fitting or never(shares) or _no_pool(state, policy, profile)
+    return MatchedModels(fitting, by_model) if fitting else never(shares) or _no_pool(state, policy, profile)
 
 
 def time_limit_of(policy: Policy, profile: Profile, asked: int | None) -> int | Rejection | None:
@@ -106,6 +142,11 @@ def open_pools(state: State, policy: PolicyState, profile: Profile) -> list[Pool
     return [pool for pool in found if may_enter(pool, policy.document.tenant, policy.document.group)]
 
 
+def was_empty_at(pool: PoolState, admitted: int) -> bool:
+    """Whether all nodes of the pool came after a record, which admitted jobs without knowing them: more of them may come (R10)."""
+    return bool(pool.nodes) and pool.document.burst is None and admitted < pool.nodes_since
+
+
 def _no_pool(state: State, policy: PolicyState, profile: Profile) -> Rejection:
     if any(name in state.pools for name in profile.pools):
         what = f"no pool of profile {profile.name} is open to {policy.document.tenant}"
@@ -114,13 +155,26 @@ def _no_pool(state: State, policy: PolicyState, profile: Profile) -> Rejection:
 
 
 def _never_in(
-    state: State, policy: PolicyState, pool: PoolState, request: Request, *, preemptible: bool, beyond: bool
+    state: State, policy: PolicyState, pool: PoolState, request: Request, *, preemptible: bool, beyond: bool, awaited: bool
 ) -> Rejection | None:
     return (
-        _beyond_hardware(state, pool, policy, request)
+        (_beyond_declared(pool, request) if awaited else _beyond_hardware(state, pool, policy, request))
         or _beyond_limits(state, policy, pool, request, beyond=beyond)
         or (None if preemptible else _beyond_reservation(state, policy, pool, request))
     )
+
+
+def _beyond_declared(pool: PoolState, request: Request) -> Rejection | None:
+    """What the document says of the pool, while its nodes are still coming (R6)."""
+    for key, asked in gpus_first(request.total):
+        known = pool.document.capacity.get(key, None if is_hardware(key) or key == JOB else 0)
+        if known is not None and asked > known:
+            return _beyond_capacity(key, asked, f"pool {pool.document.name} has {format_amount(key, known)}")
+    return None
+
+
+def _beyond_capacity(key: str, asked: int, has: str) -> Rejection:
+    return Rejection(RejectReason.EXCEEDS_POOL_CAPACITY, f"it asks for {format_amount(key, asked)} {key}, {has}")
 
 
 def _beyond_hardware(state: State, pool: PoolState, policy: PolicyState, request: Request) -> Rejection | None:
@@ -130,7 +184,7 @@ def _beyond_hardware(state: State, pool: PoolState, policy: PolicyState, request
         if known is not None and asked > known and (key in pool.governed or key not in (CPU, MEMORY)):
             mine = " for its policy; the rest is dedicated to others (R21)" if known < pool.known.get(key, 0) else ""
             has = f"pool {pool.document.name} has {format_amount(key, known)}{mine}"
-            return Rejection(RejectReason.EXCEEDS_POOL_CAPACITY, f"it asks for {format_amount(key, asked)} {key}, {has}")
+            return _beyond_capacity(key, asked, has)
     possible = replicas_if_empty(pool, request.shape, policy.key) if is_known(pool) else request.replicas
     if possible < request.replicas:
         possible = max(possible, replicas_if_replaced(pool, request.shape, policy.key, state.instances))

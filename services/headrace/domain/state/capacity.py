@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.contracts.facts.fact import Place
-from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.amounts import CPU, GPU_UNITS, MEMORY, is_gpu
 from headrace.domain.model.devices import counted
 from headrace.domain.model.job_states import JobState
 from headrace.domain.state.quota import counts_users, limits_of, open_scope, open_user, totals_of
@@ -82,12 +82,14 @@ def held_by(lease: LeaseState) -> HeldDevices:
 
 def without_gpus(lease: LeaseState) -> Amounts:
     """What a lease holds while it is suspended."""
-    return {key: value for key, value in lease.amounts.items() if key != GPU}
+    return {key: value for key, value in lease.amounts.items() if not is_gpu(key)}
 
 
 def gpu_part(lease: LeaseState) -> Place:
     """The devices of a lease and what is charged for them: what a suspension sets free."""
-    return Place(node=lease.node, devices=lease.devices, amounts={GPU: lease.amounts.get(GPU, 0)})
+    return Place(
+        node=lease.node, devices=lease.devices, amounts={key: value for key, value in lease.amounts.items() if is_gpu(key)}
+    )
 
 
 def is_open(node: NodeState, devices: Iterable[DeviceShare]) -> bool:

@@ -1,4 +1,7 @@
-"""What one replica of a profile takes of a GPU: as it is written, the charge of its slice (R4), or the share that has its memory (R42)."""
+"""What one replica of a profile takes of GPUs: as it is written, the charge of its slice (R4), or the share that has its memory (R42).
+
+And what it takes of each GPU model, for jobs that are charged by model (R43).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _SLICE_TENTHS = 9
 
 
 class _Kind(NamedTuple):
-    """GPUs of one model in one pool, in MIG mode if they have a `family`. `memory`: MiB of the smallest."""
+    """GPUs of one model in one pool, in MIG mode if they have a `family`. `memory`: MiB of the smallest; 0: unknown."""
 
     model: str
     family: str
@@ -43,7 +46,7 @@ def shares_of(
     smallest: dict[tuple[str, str], int] = {}
     for place, pool in enumerate(pools):
         for model, family, has in _kinds(pool, policy):
-            if not profile.gpu_models or model in profile.gpu_models:
+            if has and (not profile.gpu_models or model in profile.gpu_models):
                 places.setdefault((model, family), place)
                 smallest[model, family] = min(has, smallest.get((model, family), has))
     found = []
@@ -55,6 +58,27 @@ def shares_of(
     if found:
         return tuple(share for _, share in sorted(found, key=lambda pair: pair[0]))
     return _none(profile, memory, smallest)
+
+
+def models_of(pools: Iterable[PoolState], profile: Profile, policy: PolicyKey | None, units: int) -> tuple[ModelShare, ...]:
+    """What `units` of GPUs, or the profile's slice, are of each GPU model that a job may be given, the one tried first at the front (R43).
+
+    First stand the models as the profile names them; where it names none, those of earlier pools, then smaller charges, then those whose
+    own key no pool governs, then by name. Empty if none is known yet.
+    """
+    there = list(pools)
+    governed = {model for pool in there for model in pool.models}
+    found: dict[tuple[str, str], tuple[tuple[object, ...], ModelShare]] = {}
+    for place, pool in enumerate(there):
+        for model, family, _ in _kinds(pool, policy):
+            if (profile.gpu_models and model not in profile.gpu_models) or bool(family) != bool(profile.mig):
+                continue
+            if profile.mig and profile.mig not in FAMILIES[family].slices:
+                continue
+            share = ModelShare(model=model, gpu=charge(profile.mig, (family,)) if profile.mig else units, mig=profile.mig)
+            named = profile.gpu_models.index(model) if profile.gpu_models else 0
+            found.setdefault((model, profile.mig), ((named, place, share.gpu, model in governed, model), share))
+    return tuple(share for _, share in sorted(found.values(), key=lambda pair: pair[0]))
 
 
 def asked_by(state: State, profile: Profile) -> Amounts:
@@ -108,19 +132,18 @@ def _kinds(pool: PoolState, policy: PolicyKey | None) -> Iterator[_Kind]:
     """The GPUs of the pool's nodes that the policy may use, and those that the pool may create."""
     census = census_of(pool)
     for kind in census.kinds if policy is None else dict(census.of(policy)):
-        if kind.gpu_memory:
-            if kind.whole:
-                yield _Kind(kind.model, "", kind.gpu_memory)
-            for family in sorted({*kind.families} - {""}):
-                yield _Kind(kind.model, family, kind.gpu_memory)
+        if kind.whole:
+            yield _Kind(kind.model, "", kind.gpu_memory)
+        for family in sorted({*kind.families} - {""}):
+            yield _Kind(kind.model, family, kind.gpu_memory)
     burst = pool.document.burst
     if burst is None or not new_nodes(pool):
         return
     if policy is not None and owner_of_new(pool.document) not in reach_in(pool.document, policy):
         return
-    memory = least_by_name(burst.node.gpu_model)
-    if memory:
-        yield _Kind(burst.node.gpu_model, family_of(burst.node.gpu_model) if burst.node.mig else "", memory)
+    if burst.node.gpu_model and burst.node.gpus:
+        family = family_of(burst.node.gpu_model) if burst.node.mig else ""
+        yield _Kind(burst.node.gpu_model, family, least_by_name(burst.node.gpu_model))
 
 
 def _none(profile: Profile, memory: int, known: dict[tuple[str, str], int]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY
+from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, MEMORY, is_gpu
 from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.domain.model.calendar import period_of
 from headrace.domain.model.derived import NOTHING
@@ -25,6 +25,10 @@ _ONE = {GPU: GPU_UNITS, CPU: CPU_UNITS, MEMORY: 1024}
 """What an hour of a key is an hour of: a GPU, a core, a GiB; of other keys one."""
 
 
+def _one(key: str) -> int:
+    return _ONE.get(GPU if is_gpu(key) else key, 1)
+
+
 def name_of(budget: Budget) -> str:
     """`gpu per month`: what a budget is called; a policy has one of each."""
     return f"{budget.key} per {budget.per}"
@@ -32,12 +36,12 @@ def name_of(budget: Budget) -> str:
 
 def ceiling(budget: Budget) -> int:
     """The whole budget in unit-microseconds."""
-    return budget.hours * HOUR * _ONE.get(budget.key, 1)
+    return budget.hours * HOUR * _one(budget.key)
 
 
 def hours(key: str, used: int) -> str:
     """Unit-microseconds as hours, cut to three decimals: `412.250`."""
-    thousandths = 1_000 * used // (HOUR * _ONE.get(key, 1))
+    thousandths = 1_000 * used // (HOUR * _one(key))
     return f"{thousandths // 1_000}.{thousandths % 1_000:03d}"
 
 

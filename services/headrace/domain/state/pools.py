@@ -46,9 +46,13 @@ class PoolState:
     overdue: int = field(default=0, metadata=AID)  # leases here that should have ended (R28)
     nominated: Amounts = field(default_factory=dict)
     cut: CutDevices = field(default_factory=CutDevices)
+    nodes_since: int = 0
+    """Sequence of the record since which it has always had a node; meaningless while it has none."""
     families: frozenset[str] = frozenset()
     """How the devices in MIG mode here are cut (R4)."""
     governed: frozenset[str] = frozenset()
+    models: tuple[str, ...] = ()
+    """The GPU models whose own keys it governs (R43)."""
     census: Census | None = field(default=None, metadata=AID)  # what each of its nodes brings (`supply.recount`)
     topology: PoolTopology | None = field(default=None, metadata=AID)  # where its nodes stand (R40)
     epoch: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.contracts.values.amounts import CPU, JOB, MEMORY
+from headrace.contracts.values.amounts import CPU, JOB, MEMORY, model_of
 from headrace.domain.model.jobs import Scope
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.domain.state.state import State
 
 UNGOVERNED = frozenset({CPU, MEMORY, JOB})
-"""Keys that bind nothing here unless the pool's `capacity` names them (R5); any other key then has capacity 0."""
+"""Keys that bind nothing here unless the pool's `capacity` names them (R5), as those of GPU models; any other then has capacity 0."""
 
 
 WILL_BE, IS_HELD, BOTH = range(3)
@@ -215,7 +215,7 @@ def over_capacity(pool: PoolState, asked: Amounts) -> tuple[str, int] | None:
 
 def is_bounded(pool: PoolState, key: str) -> bool:
     """Whether the pool's sum of a key binds what is granted (R5)."""
-    return key in pool.governed or key not in UNGOVERNED
+    return key in pool.governed or (key not in UNGOVERNED and not model_of(key))
 
 
 def unbounded(state: State) -> frozenset[str]:

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.values.amounts import CPU, CPU_UNITS, GPU, GPU_UNITS, JOB, MEMORY, add_to, times
-from headrace.domain.model.census import HARDWARE, Census
+from headrace.contracts.values.amounts import (
+    CPU,
+    CPU_UNITS,
+    GPU,
+    GPU_UNITS,
+    JOB,
+    MEMORY,
+    add_to,
+    is_gpu,
+    key_of_model,
+    model_of,
+    times,
+)
+from headrace.domain.model.census import HARDWARE, Census, is_hardware
 from headrace.domain.model.dedication import has_owners, may_use, owner_of_new, reach_in
 from headrace.domain.state.quota import free_of
 
@@ -39,8 +51,10 @@ def recount(pool: PoolState, node: NodeState | None = None) -> None:
         pool.census.forget(node.name)
     census, pool.topology = census_of(pool), None
     pool.governed = frozenset({GPU, *pool.document.capacity})
-    pool.known = _under_ceilings(pool.document, _with_new(pool, dict(census.known)))
-    pool.usable = _under_ceilings(pool.document, dict(census.usable))
+    pool.models = tuple(model for key in pool.document.capacity if (model := model_of(key)))
+    known, usable = census.by_model(pool.models)
+    pool.known = _under_ceilings(pool.document, _with_new(pool, {**census.known, **known}))
+    pool.usable = _under_ceilings(pool.document, {**census.usable, **usable})
     pool.families = frozenset(family for family, count in census.families.items() if count)
 
 
@@ -63,7 +77,8 @@ def known_to(pool: PoolState, policy: PolicyKey | None) -> Amounts:
     mine = census_of(pool).of(policy)
     if not mine and not new:
         return dict.fromkeys(pool.known, 0)
-    return _under_ceilings(pool.document, _with_new(pool, _sum(mine)) if new else _sum(mine))
+    sums = _sum(pool, mine)
+    return _under_ceilings(pool.document, _with_new(pool, sums) if new else sums)
 
 
 def capacity_of(pool: PoolState, key: str, policy: PolicyKey | None = None) -> int | None:
@@ -71,13 +86,13 @@ def capacity_of(pool: PoolState, key: str, policy: PolicyKey | None = None) -> i
 
     Before anything is known of what nodes bring, only what the document declares bounds it (R6).
     """
-    if key in HARDWARE and not is_known(pool):
+    if is_hardware(key) and not is_known(pool):
         is_mine = policy is None or owner_of_new(pool.document) in reach_in(pool.document, policy)
         return pool.document.capacity.get(key) if is_mine else 0
     known = known_to(pool, policy)
     if key in known:
         return known[key]
-    return None if key in (CPU, MEMORY, JOB) else 0
+    return None if key in (CPU, MEMORY, JOB) or model_of(key) else 0
 
 
 def by_owner(pool: PoolState) -> dict[str, Amounts]:
@@ -86,7 +101,7 @@ def by_owner(pool: PoolState) -> dict[str, Amounts]:
     for kind, count in census_of(pool).kinds.items():
         nodes.setdefault(kind.owner, []).append((kind, count))
     return {
-        owner: _with_new(pool, _sum(theirs)) if owner == owner_of_new(pool.document) else _sum(theirs)
+        owner: _with_new(pool, _sum(pool, theirs)) if owner == owner_of_new(pool.document) else _sum(pool, theirs)
         for owner, theirs in nodes.items()
     }
 
@@ -99,7 +114,7 @@ def is_short(pool: PoolState, key: str, policy: PolicyKey, asked: int, *, in_ser
     """
     if free_of(pool, key) < asked:  # so that a full pool needs no look at its nodes
         return True
-    if key not in HARDWARE or not (in_service or has_owners(pool.document)):
+    if not is_hardware(key) or not (in_service or has_owners(pool.document)):
         return False
     idle = 0
     for node in pool.nodes.values():
@@ -112,7 +127,7 @@ def is_short(pool: PoolState, key: str, policy: PolicyKey, asked: int, *, in_ser
 
 def sums_bind(pool: PoolState) -> bool:
     """Whether GPUs may be idle on nodes and yet not granted: under a ceiling, or while leases are on nodes that are away (R6)."""
-    if GPU in pool.document.capacity:
+    if GPU in pool.document.capacity or pool.models:
         return True
     left = pool.usable.get(GPU, 0) - max(pool.use.get(GPU, 0), pool.leased.get(GPU, 0))
     for node in pool.nodes.values():
@@ -131,10 +146,12 @@ def _idle(node: NodeState, key: str) -> int:
     return node.cpu_open if key == CPU else node.memory_open
 
 
-def _sum(kinds: list[tuple[NodeKind, int]]) -> Amounts:
-    total: Amounts = dict.fromkeys(HARDWARE, 0)
+def _sum(pool: PoolState, kinds: list[tuple[NodeKind, int]]) -> Amounts:
+    total: Amounts = dict.fromkeys((*HARDWARE, *map(key_of_model, pool.models)), 0)
     for kind, count in kinds:
         add_to(total, times(kind.amounts, count))
+        if kind.model in pool.models:
+            total[key_of_model(kind.model)] += kind.amounts[GPU] * count
     return total
 
 
@@ -144,8 +161,10 @@ def _with_new(pool: PoolState, total: Amounts) -> Amounts:
     if burst is None or not count:
         return total
     each = {GPU: burst.node.gpus * GPU_UNITS, CPU: burst.node.cpus * CPU_UNITS, MEMORY: burst.node.memory}
+    if burst.node.gpu_model in pool.models:
+        each[key_of_model(burst.node.gpu_model)] = each[GPU]
     add_to(total, times(each, count))
-    return {key: units for key, units in total.items() if each[key] or key == GPU}
+    return {key: units for key, units in total.items() if each.get(key) or is_gpu(key)}
 
 
 def _under_ceilings(document: Pool, hardware: Amounts) -> Amounts:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headrace.contracts.documents.model import Policy, Profile, Tenant
-from headrace.contracts.values.amounts import GPU_MEMORY, Amounts, format_amount
+from headrace.contracts.values.amounts import Amounts, format_amount
 from headrace.domain.model.census import PolicyKey
 from headrace.domain.model.jobs import PolicyState
 from headrace.domain.model.requests import make_request
-from headrace.domain.queueing.admissible import Rejection, never_fits, shares_that_fit
-from headrace.domain.state.gpu_shares import asked_by
+from headrace.domain.queueing.admissible import Rejection, models_that_fit, never_fits
+from headrace.domain.state.gpu_shares import asked_by, most_of
 from headrace.domain.state.state import State
 from headrace.domain.state.supply import capacity_of
 from headrace.governance.objects import ObjectName
@@ -129,9 +129,9 @@ def _never_runs(name: ObjectName, policy: PolicyState, after: State, findings: D
 
 def _never(after: State, policy: PolicyState, profile: Profile) -> Rejection | None:
     """Why no whole job of the profile could run; None if one could."""
-    if GPU_MEMORY in profile.request:
-        flags = {"preemptible": True, "beyond": False, "contained": False}
-        found = shares_that_fit(after, policy, profile, profile.request, **flags)
+    flags = {"preemptible": True, "beyond": False, "contained": False}
+    found = models_that_fit(after, policy, profile, most_of(after, profile), **flags)
+    if found is not None:
         return found if isinstance(found, Rejection) else None
     request = make_request(asked_by(after, profile), profile.replicas, profile, profile.mig)
     return never_fits(after, policy, profile, request, preemptible=True, beyond=False)

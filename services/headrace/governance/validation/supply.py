@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from headrace.contracts.documents.model import KEEP_FOR, Burst, BurstNode, Policy, Pool, Profile, Tenant
 from headrace.contracts.facts.levels import AMENDED, PROVISIONING, release_of
-from headrace.domain.model.census import HARDWARE
+from headrace.contracts.values.amounts import model_of
+from headrace.domain.model.census import is_hardware
 from headrace.domain.model.dedication import COMMON, has_owners, owner_of_new
 from headrace.domain.state.pools import PoolState
 from headrace.domain.state.state import State
@@ -43,9 +44,9 @@ def parts(pool: PoolState, key: str) -> dict[str, int | None]:
     """
     whole, document = capacity_of(pool, key), pool.document
     owner_of_rest = owner_of_new(document)
-    if whole is None or not pool.nodes or not has_owners(document) or (key not in HARDWARE and not document.dedicated):
+    if whole is None or not pool.nodes or not has_owners(document) or (not is_hardware(key) and not document.dedicated):
         return {owner_of_rest: whole}
-    if key not in HARDWARE:
+    if not is_hardware(key):
         return {COMMON: whole}
     brought = {owner: amounts.get(key) for owner, amounts in by_owner(pool).items()}
     given = {owner: units if units is None else min(units, whole) for owner, units in brought.items() if owner != COMMON}
@@ -95,6 +96,7 @@ def _newer_parts(document: object) -> Iterator[tuple[str | int, ...]]:
     if isinstance(document, Pool):
         yield from ((f"burst.{key}",) for key in (_newer_keys(document.burst) if document.burst is not None else ()))
         yield from ((key,) for key in ("topology", "maintenance") if getattr(document, key))
+        yield from (("capacity", key) for key in document.capacity if model_of(key))
     elif isinstance(document, Tenant):
         yield from (("shares", index, "cap") for index, share in enumerate(document.shares) if share.cap)
     elif isinstance(document, Profile):

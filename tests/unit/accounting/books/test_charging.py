@@ -52,6 +52,16 @@ def test_a_lease_is_charged_from_its_start_to_its_release_but_for_gpus_while_it_
     assert it.charging.take_rows() == []
 
 
+def test_gpus_of_a_model_are_charged_and_suspended_as_all_gpus_are() -> None:  # R43
+    it = Charged()
+    it.lease.amounts["gpu:H100"] = 2
+    it.charging.begin(it.lease, 15)
+    it.charging.suspend(it.lease, 20)
+    it.charging.resume(it.lease, 30)
+    it.charging.end(it.lease, 40)
+    assert it.by_key() == {"gpu": (30, 20, 10), "gpu:H100": (30, 20, 10), "cpu": (100, 0, 20)}
+
+
 def test_a_lease_that_never_started_is_charged_nothing() -> None:  # R36
     it = Charged()
     assert not it.charging.is_charged_gpus(it.lease)

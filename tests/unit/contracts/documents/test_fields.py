@@ -82,7 +82,11 @@ def test_zeros_are_left_out_of_a_request():
             "mig:1g.10gb",
             "'mig:1g.10gb' is a slice of a GPU; a profile names it beside the request, as in mig: 1g.10gb",
         ),
-        (w.RESOURCE, "GPU", "invalid resource 'GPU': use gpu, cpu, memory, job or a key of your own such as license/abaqus"),
+        (
+            w.RESOURCE,
+            "GPU",
+            "invalid resource 'GPU': use gpu, gpu:MODEL, cpu, memory, job or a key of your own such as license/abaqus",
+        ),
     ],
 )
 def test_an_unknown_word_is_refused_with_the_way_out(form, written, complaint):

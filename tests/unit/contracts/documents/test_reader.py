@@ -250,6 +250,20 @@ polices: []
             "pools[0].capacity.gpu_memory: gpu_memory may stand in a request only; its share of a GPU counts as gpu (R42)",
         ),
         (
+            'profiles: [{name: p, request: {"gpu:H100-80GB": 1}, pools: [a]}]',
+            (
+                "profiles[0].request.gpu:H100-80GB: 'gpu:H100-80GB' may not stand in a request; "
+                "ask for gpu, and name the model in gpu_models (R43)"
+            ),
+        ),
+        (
+            'policies: [{name: p, profiles: [x], group: g, reservation: {gpu: 1, "gpu:A": 1, "gpu:B": 0.5}}]',
+            (
+                "policies[0].reservation.gpu:A: of gpu as much has to be reserved as of all models together; "
+                "write at least gpu: 1.5 here (R43)"
+            ),
+        ),
+        (
             "profiles: [{name: p, request: {gpu_memory: 20}, pools: [a]}]",
             "profiles[0].request.gpu_memory: memory 20 has no unit; write 20MiB or 20GiB",
         ),

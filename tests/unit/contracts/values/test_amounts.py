@@ -32,6 +32,7 @@ from headrace.contracts.values.amounts import (
         ("gpu", "0.001", 126),
         ("gpu", "0", 0),
         ("gpu", 3, 378_000),
+        ("gpu:H100-80GB", "1/7", 18_000),
         ("cpu", "4", 4_000),
         ("cpu", "0.25", 250),
         ("cpu", "500m", 500),
@@ -53,6 +54,11 @@ def test_amounts_are_read_as_people_write_them(key, text, value):
     ("key", "text", "complaint"),
     [
         ("gpu", "0.3333", "0.3333 gpu is not exact; write a fraction of at most three decimals, or 1/n with n up to 10"),
+        (
+            "gpu:A100",
+            "0.3333",
+            "0.3333 gpu:A100 is not exact; write a fraction of at most three decimals, or 1/n with n up to 10",
+        ),
         ("gpu", "1/11", "1/11 gpu is not exact; write a fraction of at most three decimals, or 1/n with n up to 10"),
         ("gpu", "1/0", "invalid amount of gpu '1/0': use a number such as 2, 0.5 or 1/7"),
         ("gpu", "-1", "invalid amount of gpu '-1': use a number such as 2, 0.5 or 1/7"),
@@ -147,7 +153,11 @@ def test_what_is_added_and_taken_again_leaves_no_trace():
 
 
 @pytest.mark.parametrize(
-    ("text", "yes"), [("gpu", True), ("license/abaqus", True), ("Gpu", False), ("a b", False), ("/x", False)]
+    ("text", "yes"),
+    [
+        *[("gpu", True), ("license/abaqus", True), ("Gpu", False), ("a b", False), ("/x", False)],
+        *[("gpu:H100-80GB", True), ("gpu:", False), ("cpu:EPYC", False), ("gpu:A+B", False)],
+    ],
 )
 def test_a_resource_key_is_a_name_or_a_name_in_a_group(text, yes):
     assert is_key(text) is yes

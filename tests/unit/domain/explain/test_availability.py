@@ -15,6 +15,7 @@ from headrace.contracts.values.reasons import WaitReason
 from headrace.domain.explain.availability import Stock, free_on, named, stocks, stocks_for, sums_fit
 from headrace.domain.explain.explain import explain
 from headrace.domain.explain.wait_reasons import wait_of
+from tests.unit.domain.hall import Hall
 from tests.unit.domain.site import GIB, HALF, START, Site, gpus, place, policy, pool, profile
 
 SINCE = "1970-01-12T13:46:40.000Z"
@@ -256,3 +257,16 @@ def test_who_holds_a_gpu_of_a_cordoned_node_is_in_no_ones_way():
     here = site.run("here", place("n1", 0))
     site.append_facts(CORDONED)
     assert explain(site.state, site.admit("j"), site.now).blockers == (here.key,)
+
+
+def test_of_a_governed_model_what_is_used_kept_free_and_unusable_is_the_capacity():  # R6, R43
+    hall = Hall(nodes=2, devices=4, capacity={"gpu:H100-80GB": 8 * GPU_UNITS, "gpu:A100": GPU_UNITS})
+    hall.node("other", 1, model="A100")
+    hall.policy("dev")
+    hall.run("dev", "before", ("n1", 0, 1))  # charged by no model: granted before the pool governed it
+    hall.append_facts("governance", f.NodeCordonedV1(author="a.b", node="n2", reason="fan"))
+    found = stocks(hall.state, hall.pool, ["gpu:H100-80GB", "gpu:A100"])
+    assert {key: whole(stock) for key, stock in found.items()} == {
+        "gpu:H100-80GB": (1, 0, 3, 4, 8),
+        "gpu:A100": (0, 0, 1, 0, 1),
+    }

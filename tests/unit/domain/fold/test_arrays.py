@@ -97,3 +97,22 @@ def test_a_snapshot_and_a_copy_are_equal_to_the_state():
     past.allocate()
     for made in (load(dump(past.state)), copy_of(past.state)):
         assert differences(snapshot(made), snapshot(past.state)) == []
+
+
+def test_an_array_that_is_cancelled_in_part_has_the_reason_of_what_was_cancelled():
+    past = history(count=4, last=3)
+    past.allocate()
+    past.append_facts(f.JobCancelRequestedV1(job=KEY, by="default.ann", elements=((3, 3),)), by="admission")
+    past.allocate()
+    for index in (3, 0, 1, 2):
+        job = past.state.jobs[element(index)]
+        past.start(job)
+        past.end(job)
+        past.allocate()
+
+    whole = job_of(past.state, KEY)
+    assert (whole.state, whole.reason, whole.message) == (
+        "cancelled",
+        "cancelled",
+        "of 4 elements: 3 succeeded, 1 cancelled",
+    )

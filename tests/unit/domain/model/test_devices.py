@@ -121,3 +121,18 @@ def test_a_twin_is_like_it_in_everything_and_another():
     assert copied == [(each.name, getattr(one, each.name)) for each in fields(DeviceState)]
     twin.keep(DeviceShare(device="gpu0", units=2), 1)
     assert (one.nominated, twin.nominated) == (3, 5)
+
+
+def test_of_a_device_no_more_than_one_gpu_counts_for_its_model():  # R4, R43
+    def by_model(share):
+        return Place(node="n1", devices=(share,), amounts={GPU: share.units, "gpu:H100-80GB": share.units})
+
+    charges: dict[tuple[str, str], int] = {}
+    large, small, other = by_model(cut("4g.40gb", 0)), by_model(cut("3g.40gb", 4)), at(cut("3g.40gb", 4, "gpu1"))
+    assert change(charges, (large, small), key="gpu:H100-80GB") == GPU_UNITS
+    counts = [counted(charges, one, 1) for one in (large, other, small)]
+    assert sum(one[GPU] for one in counts) == GPU_UNITS + 63_000
+    assert sum(one.get("gpu:H100-80GB", 0) for one in counts) == GPU_UNITS
+    for one in (small, large, other):
+        counted(charges, one, -1)
+    assert charges == {}

@@ -132,3 +132,19 @@ def test_what_a_pool_creates_is_its_owners():
 def test_how_the_gpus_of_a_pool_are_cut_is_known():  # R4
     hall = Hall()
     assert hall.pool.families == frozenset()
+
+
+def test_a_pool_has_of_a_governed_model_what_its_nodes_have_of_it_up_to_what_it_declares():  # R43
+    hall = Hall(nodes=2, devices=4, capacity={"gpu:H100-80GB": 6 * GPU_UNITS, "gpu:A100": 9 * GPU_UNITS})
+    hall.node("n3", 3, model="A100")
+    key, other = "gpu:H100-80GB", "gpu:A100"
+    assert {name: hall.pool.known[name] // GPU_UNITS for name in (GPU, key, other)} == {GPU: 11, key: 6, other: 3}
+    hall.append_facts("preemption", f.NodeLostV1(node="n1", silent_for=60 * SECOND))
+    assert {name: hall.pool.usable[name] // GPU_UNITS for name in (GPU, key, other)} == {GPU: 7, key: 4, other: 3}
+    assert [capacity_of(hall.pool, name) for name in ("gpu:H200", other)] == [None, 3 * GPU_UNITS]
+    assert [is_short(hall.pool, key, DEV, units * GPU_UNITS, in_service=True) for units in (4, 5)] == [False, True]
+
+
+def test_nodes_that_a_pool_may_create_count_for_their_model():  # R43
+    hall = Hall(nodes=1, devices=2, capacity={"gpu:A100": 9 * GPU_UNITS, "gpu:H100-80GB": 9 * GPU_UNITS}, burst=BURST)
+    assert (hall.pool.known["gpu:A100"], hall.pool.known["gpu:H100-80GB"]) == (8 * GPU_UNITS, 2 * GPU_UNITS)
