@@ -205,10 +205,9 @@ async def _serve(
         for task in work:
             if task.done():
                 task.result()  # a task ends by an error only
-        machine_stops = await in_daemon_thread(dependencies.is_shutting_down)
-        stop.ends_jobs |= machine_stops  # otherwise they end without the ledger's knowledge, soon after the executor
-        reason = v.MACHINE_STOPPED if machine_stops else v.EXECUTOR_STOPPED
-        _log.info("stopping", running=executor.running, jobs="end" if stop.ends_jobs else "go on", machine_stops=machine_stops)
+        reason = v.MACHINE_STOPPED if await in_daemon_thread(dependencies.is_shutting_down) else v.EXECUTOR_STOPPED
+        stop.ends_jobs |= reason == v.MACHINE_STOPPED  # otherwise they end soon after the executor, unknown to the ledger
+        _log.info("stopping", running=executor.running, jobs="end" if stop.ends_jobs else "go on", reason=reason)
         if stop.ends_jobs:
             await _end_jobs(executor, settings.stop_grace, stop.at_once, reason)
         await _send_last_facts(ledger)
@@ -358,9 +357,7 @@ def _bounds(settings: Settings) -> Bounds:
 
 def keep_from_metadata(choice: str, accounts: Accounts) -> None:
     """Deny jobs the metadata service of the cloud, if there are accounts of theirs to deny it to."""
-    if choice == ALLOW or accounts.numbers is None:
-        return
-    if why := deny(accounts.numbers):
+    if choice != ALLOW and accounts.numbers is not None and (why := deny(accounts.numbers)):
         help_ = "install nftables, or block 169.254.169.254 for jobs in another way and give --metadata allow"
         _log.warning("metadata_open_to_jobs", reason=why, help=help_)
 
