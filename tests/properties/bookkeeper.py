@@ -276,8 +276,11 @@ class Bookkeeper:
         """It waits for another share of a GPU from now on; what it waited for before was counted as what it asks for at the end (R42)."""
         elements = self.arrays.get(fact["job"])
         for key in (fact["job"],) if elements is None else elements:
-            job = self.jobs[key]
+            job, there = self.jobs[key], self.kept.get(key)
+            if there is not None and there.nominated:
+                continue  # it gets the model of its places
             if elements is None or not (job.over or job.attempt):
+                self.kept.pop(key, None)
                 replicas = job.asks["gpu"] // job.share
                 job.share = fact["shares"][0]["gpu"]
                 job.asks = job.asks | {"gpu": job.share * replicas}
