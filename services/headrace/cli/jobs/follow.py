@@ -32,7 +32,7 @@ async def follow(hr: Client, name: str, attempt: int = 0, rank: int = 0) -> None
 
 async def _next_attempt(hr: Client, name: str, after: int) -> int:
     """The first attempt after `after` once it exists (the latest if `after` is 0); 0 if the job has ended without another."""
-    shown = ""
+    before = shown = ""
     while True:
         view = await known(hr, name)
         _refuse_array(view)
@@ -41,7 +41,11 @@ async def _next_attempt(hr: Client, name: str, after: int) -> int:
             return later[0] if after else later[-1]
         if view.state in FINAL:
             return 0
-        if view.state == "pending" and view.reason not in ("", shown):
+        lasts, before = (
+            view.reason == before,
+            view.reason,
+        )  # what a job waits for in passing, before its grant, is not worth a line
+        if view.state == "pending" and lasts and view.reason not in ("", shown):
             shown = view.reason
             print(f"-- waits: {view.reason}: {view.message} --", file=sys.stderr)
         await _pause()

@@ -201,9 +201,9 @@ def test_following_goes_through_waiting_and_all_attempts_until_the_end(headrace)
     ran = headrace(
         f"logs {ID} -f",
         judged=[
-            view("pending", reason="NO_FREE_CAPACITY", message="0 of 8 free"),
+            *[view("pending", reason="NO_FREE_CAPACITY", message="0 of 8 free")] * 3,
             view("running", attempt(1)),
-            view("pending", attempt(1), reason="NO_FREE_CAPACITY", message="0 of 8 free"),
+            *[view("pending", attempt(1), reason="NO_FREE_CAPACITY", message="0 of 8 free")] * 2,
             view("running", attempt(1), attempt(2)),
             view("succeeded", attempt(1), attempt(2)),
         ],
@@ -215,6 +215,19 @@ def test_following_goes_through_waiting_and_all_attempts_until_the_end(headrace)
     assert ran[:2] == (0, "a\nb\n")
     waits = "-- waits: NO_FREE_CAPACITY: 0 of 8 free --\n"
     assert ran.err == f"{waits}{waits}-- attempt 2 --\n"
+
+
+def test_a_reason_to_wait_that_has_gone_at_the_next_look_is_not_printed(headrace):
+    ran = headrace(
+        f"logs {ID} -f",
+        judged=[
+            view("pending", reason="BEHIND_HIGHER_RANK", message="the allocator looks at it next"),
+            view("running", attempt(1)),
+            view("succeeded", attempt(1)),
+        ],
+        logs=[LogsAnswer(data="a\n", next_offset=2, ended=True), LogsAnswer(next_offset=2, ended=True)],
+    )
+    assert ran[:3] == (0, "a\n", "")
 
 
 def test_following_outlives_a_node_that_is_away(headrace):
