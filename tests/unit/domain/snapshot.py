@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from headrace.contracts.facts.fact import Place
-from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, take_from
+from headrace.contracts.values.amounts import CPU, GPU, GPU_UNITS, MEMORY, add_to, is_gpu, take_from
 from headrace.contracts.values.arrays import size
 from headrace.domain.indexes.pending import Pending
 from headrace.domain.indexes.running_index import RunningIndex, grant_of, last_lease, loses_since, may_yield
@@ -219,7 +219,8 @@ def naive(state: State) -> dict[str, Any]:  # noqa: C901, PLR0912  # one loop fo
                 _cut(charges, place)
     for name, totals in pools.items():
         for total, charges in zip(totals, cut[name], strict=True):
-            add_to(total, {GPU: -sum(max(0, units - GPU_UNITS) for units in charges.values())})
+            for (key, _, _), units in charges.items():
+                add_to(total, {key: -max(0, units - GPU_UNITS)})
     for total in (*accounts.values(), *pools.values()):
         for amounts in total:
             take_from(amounts, {key: 0 for key, value in amounts.items() if not value})
@@ -295,11 +296,12 @@ def _hold(node: list[Any], place: Place, which: int, sign: int) -> None:
             node[4][share.device][which] += sign * share.units
 
 
-def _cut(charges: Counter[tuple[str, str]], held: Any) -> None:
-    """Sum up the charges of slices, device by device: the pool counts no more than one GPU of each (R4)."""
+def _cut(charges: Counter[tuple[str, str, str]], held: Any) -> None:
+    """Sum up the charges of slices, key by key and device by device: the pool counts no more than one GPU of each (R4, R43)."""
     for share in held.devices:
-        if share.mig:
-            charges[held.node, share.device] += share.units
+        for key in held.amounts if share.mig else ():
+            if is_gpu(key):
+                charges[key, held.node, share.device] += share.units
 
 
 def _accounts(state: State) -> dict[str, Scope]:
