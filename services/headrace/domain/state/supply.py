@@ -139,7 +139,9 @@ def sums_bind(pool: PoolState) -> bool:
 
 
 def _idle(node: NodeState, key: str) -> int:
-    if key == GPU:
+    if is_gpu(key):
+        if key != GPU and key != key_of_model(node.model):
+            return 0
         if node.some_deny_units:
             return sum([device.idle for device in node.devices])
         return sum([units for device in node.devices if (units := device.free - device.nominated) > 0])

@@ -98,7 +98,7 @@ def test_what_is_dedicated_counts_for_its_owner_only():  # R21
 
 def most_for(hall, key, party, services=(False, True)) -> int:
     """The most that is not short, in steps of half a GPU or one CPU: the same whether or not nodes have to be in service."""
-    step = GPU_UNITS // 2 if key == GPU else CPU_UNITS
+    step = CPU_UNITS if key == CPU else GPU_UNITS // 2
     found = {
         max(asked for asked in range(0, 200 * step, step) if not is_short(hall, key, party, asked, in_service=in_service))
         for in_service in services
@@ -143,6 +143,14 @@ def test_a_pool_has_of_a_governed_model_what_its_nodes_have_of_it_up_to_what_it_
     assert {name: hall.pool.usable[name] // GPU_UNITS for name in (GPU, key, other)} == {GPU: 7, key: 4, other: 3}
     assert [capacity_of(hall.pool, name) for name in ("gpu:H200", other)] == [None, 3 * GPU_UNITS]
     assert [is_short(hall.pool, key, DEV, units * GPU_UNITS, in_service=True) for units in (4, 5)] == [False, True]
+
+
+def test_of_a_governed_model_only_what_is_idle_on_its_own_nodes_in_service_is_left():  # R24, R43
+    hall = Hall(nodes=2, devices=2, capacity={"gpu:H100-80GB": 9 * GPU_UNITS, "gpu:A100": 9 * GPU_UNITS})
+    hall.node("n3", 3, model="A100")
+    hall.append_facts("governance", f.NodeCordonedV1(author="a.b", node="n2"))
+    found = [most_for(hall.pool, "gpu:H100-80GB", DEV, [in_service]) // GPU_UNITS for in_service in (False, True)]
+    assert found == [4, 2]
 
 
 def test_nodes_that_a_pool_may_create_count_for_their_model():  # R43
