@@ -54,7 +54,8 @@ GPU_MODEL, GPU_MEMORY = "H100-80GB", 80 * 1024
 CPUS_PER_GPU, GIB_PER_GPU = 16, 256
 TERMINATED, KILLED = 128 + 15, 128 + 9
 READY = "ready"
-READY_WITHIN = 180.0
+READY_WITHIN, READY_EACH = 180.0, 0.2
+"""Seconds within which a fleet is ready, and for each of its nodes."""
 CONNECT_AT_ONCE = 50
 
 
@@ -233,7 +234,7 @@ def fleet(folder: Path, groups: Sequence[Group]) -> Iterator[int]:
         )
     try:
         os.set_blocking(process.stdout.fileno(), False)  # type: ignore[union-attr]
-        _await_ready(process, log)
+        _await_ready(process, log, READY_WITHIN + READY_EACH * sum(group.count for group in groups))
         yield process.pid
     finally:
         process.terminate()
@@ -243,8 +244,8 @@ def fleet(folder: Path, groups: Sequence[Group]) -> Iterator[int]:
         process.wait()
 
 
-def _await_ready(process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline, output = time.monotonic() + READY_WITHIN, b""
+def _await_ready(process: subprocess.Popen[bytes], log: Path, within: float) -> None:
+    deadline, output = time.monotonic() + within, b""
     while READY.encode() not in output:
         if process.poll() is not None or time.monotonic() > deadline:
             raise RuntimeError(f"the fleet is not there: {log.read_text('utf-8', 'replace')[-500:]}")

@@ -7,6 +7,8 @@ from headrace.client.node_answers import node
 from headrace.contracts.messages.audit import AuditLine
 from headrace.contracts.messages.history import DiffView, LeaseView, PastJob, PastView, StateChange
 from headrace.contracts.messages.usage import UsageRow
+from headrace.contracts.messages.whatif import Difference, Moved, OutcomeNumbers, PoolNumbers, PoolSides, Sides
+from headrace.contracts.values.durations import SECOND, parse_duration
 
 
 def usage_row(answer: Json) -> UsageRow:
@@ -102,4 +104,56 @@ def difference(answer: Json) -> DiffView:
             for one in answer.get("changes", ())
         ),
         more=number(answer, "more"),
+    )
+
+
+def what_if(answer: Json) -> tuple[Difference, int, int]:
+    """Both simulations side by side, and the record and log time at which they begin to differ; times to the second."""
+    since = moment(answer.get("time"))
+    found = Difference(
+        at=since,
+        span=parse_duration(answer["span"]) if answer.get("span") else 0,
+        assumptions=tuple(answer.get("assumptions", ())),
+        total=_sides(answer.get("total", {})),
+        groups={name: _sides(one) for name, one in sorted(answer.get("groups", {}).items())},
+        policies={name: _sides(one) for name, one in sorted(answer.get("policies", {}).items())},
+        pools={name: _pool_sides(one) for name, one in sorted(answer.get("pools", {}).items())},
+        moved=tuple(map(_moved, answer.get("moved", ()))),
+        moved_in_all=number(answer, "moved_in_all"),
+        recorded=_outcome(answer["recorded"]) if "recorded" in answer else None,
+    )
+    return found, number(answer, "sequence"), since
+
+
+def _sides(answer: Json) -> Sides:
+    return Sides(before=_outcome(answer.get("before", {})), after=_outcome(answer.get("after", {})))
+
+
+def _outcome(answer: Json) -> OutcomeNumbers:
+    cost = answer.get("cost", "0.000000")
+    return OutcomeNumbers(**{name: int(value) for name, value in answer.items() if name != "cost"}, cost=cost)
+
+
+def _pool_sides(answer: Json) -> PoolSides:
+    return PoolSides(before=_pool_numbers(answer.get("before", {})), after=_pool_numbers(answer.get("after", {})))
+
+
+def _pool_numbers(answer: Json) -> PoolNumbers:
+    return PoolNumbers(
+        had=number(answer, "had"),
+        used=number(answer, "used"),
+        percent=answer.get("percent", "0.0"),
+        cost=answer.get("cost", "0.000000"),
+    )
+
+
+def _moved(answer: Json) -> Moved:
+    before, after = (int(answer[side]) * SECOND if answer.get(side) else None for side in ("before", "after"))
+    return Moved(
+        job=answer.get("job", ""),
+        queue=answer.get("queue", ""),
+        before=before,
+        after=after,
+        before_is=answer.get("before_is", ""),
+        after_is=answer.get("after_is", ""),
     )

@@ -10,7 +10,7 @@ from headrace.client import answers, burst_answers, node_answers
 from headrace.client.api import Api, part
 from headrace.client.errors import Refused, Unreachable
 from headrace.contracts.messages.queries import GetAnswer, LogsAnswer, RecordsAnswer, StoredRecord
-from headrace.contracts.values.durations import SECOND
+from headrace.contracts.values.durations import SECOND, format_duration
 from headrace.contracts.values.ids import IdError, is_job_id, split_job_key
 
 if TYPE_CHECKING:
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from headrace.contracts.messages.installation import InstallationView
     from headrace.contracts.messages.queries import FactView, JobView, NodeView, PoolView, QueueView
     from headrace.contracts.messages.usage import StatementRequest, UsageAnswer, UsageRequest
+    from headrace.contracts.messages.whatif import Difference
 
 PAGE = 1_000
 STATUS_WITHIN = 5.0
 LONG = 130.0
 """Timeout in seconds of questions about the past and about the books."""
+WHATIF_WITHIN = 620.0
+"""Timeout in seconds of a what-if; the API itself ends it after 600."""
 
 
 class Questions:
@@ -248,6 +251,27 @@ class Questions:
             "parent": "" if all_tenants else f"tenants/{self.tenant}",
         }
         return past_answers.difference(await self.called.get("/v1/audit/state:diff", query, LONG))
+
+    async def what_if(
+        self, changes: Mapping[str, object], *, since: str = "", until: str = "", span: int = 0
+    ) -> tuple[Difference, int, int]:
+        """Both simulations of a what-if side by side, and the record and log time at which they begin to differ.
+
+        `changes`: as in a file for `headrace whatif -f`. `since`: the record or time at which they apply (empty: now). `until`: the jobs
+        submitted until then are simulated as well (empty: none). `span`: length without `until`, microseconds (0: 7 days).
+        The provider's people ask about all tenants, others about their own.
+        """
+        from headrace.client import past_answers  # noqa: PLC0415 - as in `usage`
+
+        own = (await self.called.get("/v1/me")).get("tenant", "")
+        body = {
+            "parent": f"tenants/{own}" if own else "",
+            "changes": changes,
+            "since": since,
+            "until": until,
+            "span": format_duration(span) if span else "",
+        }
+        return past_answers.what_if(await self.called.post("/v1/audit:whatif", body, WHATIF_WITHIN))
 
     async def records(self, after: int) -> RecordsAnswer:
         """A page of the ledger as it was written, from the record after `after` on; for the provider."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headrace.contracts import facts as f
 from headrace.contracts.documents.model import KINDS, Document, Documents, Group, Policy, Pool, Profile, Tenant, User
@@ -18,7 +18,7 @@ PLURALS = dict(zip(KINDS, Documents.__struct_fields__, strict=True))
 
 _KIND_OF: dict[type[Document], str] = dict(zip((Tenant, User, Group, Pool, Profile, Policy), KINDS, strict=True))
 _WITHOUT_TENANT = frozenset({"tenant", "pool"})
-
+_OF_TENANTS = frozenset(plural for kind, plural in PLURALS.items() if kind not in _WITHOUT_TENANT)
 
 REASON_MAX = 500
 """Maximum characters of a reason."""
@@ -52,6 +52,16 @@ class PlacedDocument(NamedTuple):
     name: ObjectName
     document: Document
     place: tuple[str | int, ...]
+
+
+def with_tenant(written: Mapping[str, Any], tenant: str) -> dict[str, Any]:
+    """Documents as they are written, by plural, those that name no tenant with this one."""
+    return {
+        plural: [{"tenant": tenant, **one} if isinstance(one, dict) else one for one in documents]
+        if plural in _OF_TENANTS and isinstance(documents, list)
+        else documents
+        for plural, documents in written.items()
+    }
 
 
 def name_of(document: Document) -> ObjectName:

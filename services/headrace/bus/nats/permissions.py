@@ -46,7 +46,7 @@ from headrace.contracts.transport.subjects import (
 from headrace.contracts.values.ids import is_token
 
 HEADER_BYTES = 16 * 1024
-MAX_CONNECTIONS = 20_480
+MAX_CONNECTIONS = 32_768
 MAX_PENDING = 48 * 1024 * 1024
 """Bytes that a server buffers for one connection that does not read; beyond that it closes the connection, and what was not read is lost.
 
@@ -56,7 +56,7 @@ that reads nothing for ten seconds is closed in any case.
 """
 LOOPBACK = "127.0.0.1"
 
-CONNECTIONS = {"USERS": 4_096, "LISTENERS": 4_096, "FORMER": 4_096, "ADMINS": 256, "NODES": 4_096}
+CONNECTIONS = {"USERS": 4_096, "LISTENERS": 4_096, "FORMER": 4_096, "ADMINS": 256, "NODES": 16_384}
 """Maximum number of connections per account.
 
 Together below `MAX_CONNECTIONS`, so that no account uses up those of others or of services.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from headrace.cli.arguments import Failed, Nouns, add_command, add_json, add_where_options, client, moment, span
 from headrace.cli.resources.documents import read_files
-from headrace.client import Client
+from headrace.client import Refused
+from headrace.client.questions import moment_text
 from headrace.contracts.documents.tree import DocumentErrors
 from headrace.contracts.transport.codec import encode
 from headrace.contracts.values.durations import format_time
@@ -18,9 +19,13 @@ from headrace.domain.fold.ledger import LedgerBroken
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.contracts.documents.tree import Tree
+    from headrace.contracts.messages.whatif import Difference
     from headrace.simulate.changes import WhatIfChanges
-    from headrace.simulate.ledger_window import LedgerWindow
+    from headrace.supervisor.installation import Installation
 
+OPTIONS = {"since": "--from", "until": "--to", "span": "--for"}
+"""The options by the fields of the API's request."""
 BAR = 30
 """Width of the progress bar in characters."""
 
@@ -81,76 +86,74 @@ def _point(text: str) -> tuple[int | None, int | None]:
 
 
 async def whatif(args: argparse.Namespace) -> int:
-    """Read the changes and the ledger, simulate, print the difference. The services only deliver records."""
+    """Read the changes, simulate, print the difference: here from the ledger on this machine, else by the API."""
+    from headrace.cli.whole_ledger import here  # noqa: PLC0415 - the other commands do not need it
+    from headrace.simulate.changes import read_changes  # noqa: PLC0415
     from headrace.simulate.difference import as_text  # noqa: PLC0415
-    from headrace.simulate.ledger_window import LedgerPoint, LedgerWindow, NoPeriod  # noqa: PLC0415
-    from headrace.simulate.refused import Refused  # noqa: PLC0415
-    from headrace.simulate.run_pair import PlayLost, rarely_collected  # noqa: PLC0415 - the other commands do not need it
-    from headrace.simulate.virtual_system import Unsettled  # noqa: PLC0415
-    from headrace.simulate.whatif import FREEZE_AFTER  # noqa: PLC0415
 
-    changes = _changes(args.file)
+    tree = read_files(args.file, read_changes)
     try:
-        until = None if args.to is None else LedgerPoint(*args.to)
-        period = LedgerWindow(LedgerPoint(*args.since), until, time.time_ns() // 1_000)
-        with rarely_collected(FREEZE_AFTER):
-            await _read(args, period)
-            found = period.compare(changes, span=args.span, progress=_bar("playing both"))
-    except NoPeriod as wrong:
-        raise Failed(f"--{wrong}") from None
-    except PlayLost as lost:
-        raise Failed(str(lost)) from None
-    except (Refused, Unsettled) as stop:
-        lines = str(stop).splitlines()
-        print("\n".join(f"headrace: {line}" for line in lines), file=sys.stderr)
-        raise Failed from None
-    sequence, now = period.start
+        changes = read_changes(tree)
+    except DocumentErrors as wrong:
+        raise Failed(f"the files together: {wrong.errors[0]}") from None
+    installation = here(args)
+    found, sequence, now = await (_asked(args, tree) if installation is None else _simulated(args, changes, installation))
     title = f"From record {sequence}, {format_time(now)}, with {', '.join(args.file)}"
     print(encode(found).decode() if args.json else as_text(found, title))
     return 0
 
 
-def _changes(files: list[str]) -> WhatIfChanges:
-    from headrace.simulate.changes import read_changes  # noqa: PLC0415 - the other commands do not need it
+async def _asked(args: argparse.Namespace, tree: Tree) -> tuple[Difference, int, int]:
+    """What the API answers: to the provider about all tenants, to others about their own."""
+    from headrace.client.api import violations  # noqa: PLC0415 - the other commands do not need it
 
+    until = {} if args.to is None else {"until": _point_text(args.to)}
     try:
-        return read_changes(read_files(files, read_changes))
-    except DocumentErrors as wrong:
-        raise Failed(f"the files together: {wrong.errors[0]}") from None
+        async with client(args) as hr:
+            return await hr.what_if(tree.value, since=_point_text(args.since), span=args.span, **until)
+    except Refused as refusal:
+        named = [f"{OPTIONS.get(field, field)}: {message}" for field, message in violations(refusal)]
+        for line in named or [str(refusal)]:
+            print(f"headrace: {line.removeprefix('changes.')}", file=sys.stderr)
+        raise Failed from None
 
 
-async def _read(args: argparse.Namespace, period: LedgerWindow) -> None:
-    """Read the ledger into the window: from the last snapshot before its start if it is on this machine, else page by page."""
-    from headrace.cli.whole_ledger import here, store  # noqa: PLC0415 - the other commands do not need it
+def _point_text(point: tuple[int | None, int | None]) -> str:
+    """A point as the API reads it; empty for now."""
+    sequence, time = point
+    return str(sequence) if sequence is not None else moment_text(time or 0)
+
+
+async def _simulated(
+    args: argparse.Namespace, changes: WhatIfChanges, installation: Installation
+) -> tuple[Difference, int, int]:
+    """What comes of the ledger on this machine, from the last snapshot before the beginning on."""
+    from headrace.cli.whole_ledger import store  # noqa: PLC0415 - the other commands do not need it
     from headrace.service.snapshots import Snapshots  # noqa: PLC0415
+    from headrace.simulate.ledger_window import LedgerPoint, LedgerWindow, NoPeriod  # noqa: PLC0415
+    from headrace.simulate.refused import Refused as ChangesRefused  # noqa: PLC0415
+    from headrace.simulate.run_pair import PlayLost, rarely_collected  # noqa: PLC0415
+    from headrace.simulate.virtual_system import Unsettled  # noqa: PLC0415
+    from headrace.simulate.whatif import FREEZE_AFTER  # noqa: PLC0415
     from headrace.simulate.whatif_worker import read  # noqa: PLC0415
 
-    installation = here(args)
     try:
-        if installation is None:
-            async with client(args) as hr:
-                await _pages(hr, period)
-            return
-        async with store(installation) as (connection, ledger):
-            await read(ledger, period, Snapshots.over(connection, ledger), _bar("reading the ledger"))
+        until = None if args.to is None else LedgerPoint(*args.to)
+        period = LedgerWindow(LedgerPoint(*args.since), until, time.time_ns() // 1_000)
+        with rarely_collected(FREEZE_AFTER):
+            async with store(installation) as (connection, ledger):
+                await read(ledger, period, Snapshots.over(connection, ledger), _bar("reading the ledger"))
+            return period.compare(changes, span=args.span, progress=_bar("playing both")), *period.start
+    except NoPeriod as wrong:
+        raise Failed(f"--{wrong}") from None
     except LedgerBroken as broken:
         raise Failed(f"the ledger is damaged: {broken}") from None
-
-
-async def _pages(hr: Client, period: LedgerWindow) -> None:
-    """Read pages from the first record on, until the window is over or the ledger ends."""
-    show = _bar("reading the ledger")
-    while True:
-        answer = await hr.records(period.sequence)
-        for record in answer.records:
-            period.read(record)
-            if period.is_over:
-                break
-        if period.is_over or period.sequence >= answer.tip:
-            period.end(answer.tip)
-            show(1_000)
-            return
-        show(1_000 * period.sequence // answer.tip)
+    except PlayLost as lost:
+        raise Failed(str(lost)) from None
+    except (ChangesRefused, Unsettled) as stop:
+        lines = str(stop).splitlines()
+        print("\n".join(f"headrace: {line}" for line in lines), file=sys.stderr)
+        raise Failed from None
 
 
 def _bar(what: str) -> Callable[[int], None]:

@@ -19,7 +19,7 @@ from headrace.governance.api.errors import ApiError, Violation, invalid
 from headrace.governance.api.messages import exact, plain, sequence_of
 from headrace.governance.api.resource_kinds import KINDS, ResourceKind, everything
 from headrace.governance.decide import deleting, first_of
-from headrace.governance.objects import full_name, placed
+from headrace.governance.objects import full_name, placed, with_tenant
 from headrace.governance.validation.diagnostics import unknown
 from headrace.identity.caller import Role
 from headrace.identity.roles import authorize
@@ -40,8 +40,8 @@ MODES = ("", "freeze", "drain", "cancel")
 async def apply_documents(request: Any, call: CallContext) -> plan_pb2.Plan:
     """Apply documents, or return the plan of applying them."""
     written = plain(request.documents)
-    if call.caller.role is Role.TENANT_ADMIN:
-        written = _owned(written, call.caller.tenant)
+    if call.caller.role is Role.TENANT_ADMIN and isinstance(written, dict):
+        written = with_tenant(written, call.caller.tenant)
     documents = await asyncio.to_thread(_read, written)  # a large set takes seconds, during which others are served
     for one in placed(documents):
         whose = one.name.name if isinstance(one.document, Tenant) else one.name.tenant
@@ -49,21 +49,6 @@ async def apply_documents(request: Any, call: CallContext) -> plan_pb2.Plan:
     revisions = {key: sequence_of(text, f"revisions.{key}") for key, text in request.revisions.items()}
     answer = await call.applied(documents, request.reason, revisions, dry_run=request.dry_run)
     return plan_message(answer, call.backend.state.sequence)
-
-
-OWNED = ("users", "groups", "profiles", "policies")
-
-
-def _owned(written: object, tenant: str) -> object:
-    """The documents, those that say no tenant with this one: the administrator of a tenant writes no other's."""
-    if not isinstance(written, dict):
-        return written
-    return {
-        kind: [{"tenant": tenant, **one} if isinstance(one, dict) else one for one in documents]
-        if kind in OWNED and isinstance(documents, list)
-        else documents
-        for kind, documents in written.items()
-    }
 
 
 def _read(written: object) -> Documents:

@@ -31,7 +31,7 @@ from headrace.governance.api import names
 from headrace.governance.api.errors import ApiError, Violation, invalid
 from headrace.governance.api.messages import moment, plain
 from headrace.governance.api.slots import QueueFull, Slots
-from headrace.governance.objects import full_name, placed
+from headrace.governance.objects import full_name, placed, with_tenant
 from headrace.identity.caller import Denied, Role
 from headrace.identity.roles import Reach, authorize, reach
 from headrace.service.answering import Refused
@@ -135,7 +135,8 @@ def _own(changes: dict[str, Any], call: CallContext, tenant: str) -> dict[str, A
     """
     if reach(call.caller.role, call.method) is Reach.SELF:
         _check_own_jobs(changes, call.caller)
-    written = {key: value for key, value in changes.items() if key in Documents.__struct_fields__}
+    written = with_tenant({key: value for key, value in changes.items() if key in Documents.__struct_fields__}, tenant)
+    changes |= written
     try:
         documents = read_documents(tree_of(written))
     except DocumentErrors as wrong:

@@ -102,7 +102,7 @@ def test_with_an_issuer_every_client_without_a_login_here_is_asked_about() -> No
         "limits {max_connections: 4096, max_subscriptions: 8}",
         "limits {max_connections: 4096, max_subscriptions: 256}",
         "limits {max_connections: 256, max_subscriptions: 256}",
-        "limits {max_connections: 4096, max_subscriptions: 8}",
+        "limits {max_connections: 16384, max_subscriptions: 8}",
     ]
     assert "max_pending: 50331648" in text.splitlines()
 

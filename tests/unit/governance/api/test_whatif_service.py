@@ -8,12 +8,23 @@ import signal
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
 
+from headrace.client import past_answers
 from headrace.contracts.api import audit_pb2 as pb
-from headrace.contracts.messages.whatif import Difference, Moved, OutcomeNumbers, Sides, WhatIfAnswer
-from headrace.contracts.transport.codec import encode
+from headrace.contracts.messages.whatif import (
+    Difference,
+    Moved,
+    OutcomeNumbers,
+    PoolNumbers,
+    PoolSides,
+    Sides,
+    WhatIfAnswer,
+    WhatIfQuestion,
+)
+from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.values.durations import HOUR, SECOND
 from headrace.domain.state.state import State
 from headrace.governance.api.context import ApiContext, CallContext
@@ -92,6 +103,21 @@ async def test_the_answer_comes_from_a_process_of_its_own():
         "moved": [{"job": "ann.x", "queue": "dev/one", "before": "5", "before_is": "started", "after_is": "waiting"}],
         "moved_in_all": 1,
     }
+
+
+async def test_a_client_reads_from_the_answer_what_was_found():
+    pools = PoolSides(before=PoolNumbers(had=9, used=3, percent="33.3"), after=PoolNumbers(had=9, cost="0.250000"))
+    found = msgspec.structs.replace(FOUND, at=3 * SECOND, pools={"hall": pools}, recorded=OutcomeNumbers(lost=4))
+    report = await player(WhatIfAnswer(found=found, since=3 * SECOND, sequence=9)).what_if(request(OWN), call())
+    assert past_answers.what_if(MessageToDict(report, preserving_proto_field_name=True)) == (found, 9, 3 * SECOND)
+
+
+@pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.PROVIDER_ADMIN])
+async def test_a_document_that_names_no_tenant_is_of_the_tenant_that_is_asked_about(role, tmp_path):
+    keeps = f"import sys; open({str(tmp_path / 'question')!r}, 'wb').write(sys.stdin.buffer.read()); "
+    own = service((sys.executable, "-c", keeps + f"sys.stdout.buffer.write({encode(WhatIfAnswer(found=FOUND))!r})"))
+    await own.what_if(request({"policies": [{"name": "dev", "profiles": ["one"]}]}, parent="tenants/acme"), call(role))
+    assert decode((tmp_path / "question").read_bytes(), WhatIfQuestion) == WhatIfQuestion(changes=OWN, tenant="acme")
 
 
 _ZEROS = dict.fromkeys(("wait_mean", "wait_p95", "wait_max", "lost", "used", "reserved", "borrowed"), "0") | {
