@@ -42,7 +42,9 @@ SHELLS = (
     "headrace.audit.verify_reading",  # reads the log
     "headrace.audit.verify_watch",  # follows it, and states seals
     "headrace.simulate.run_pair",  # plays two worlds in two processes
-    "headrace.simulate.whatif_worker",  # answers one question, and ends
+    "headrace.simulate.whatif_worker",  # reads the ledger
+    "headrace.simulate.whatif_process",  # follows it, and forks for each question
+    "headrace.simulate.parent_death",  # asks the system for a signal
     "headrace.simulate.command",  # reads the scenario file
     "headrace.simulate.ledger_window",  # has two worlds played
     "headrace.simulate.whatif",  # plays two worlds

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
-import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from headrace.governance.api.whatif_service import WhatIfService
 from headrace.identity.caller import Caller, Role
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
+from tests.patience import PATIENCE
 
 SITE = """
 groups: [{name: all, members: [ann]}]
@@ -46,9 +48,9 @@ def call() -> CallContext:
     )
 
 
-async def test_a_question_that_takes_more_memory_than_its_limit_is_told_so_and_the_next_is_answered(
-    nats_server, login, monkeypatch, call, tmp_path
-):
+@pytest.fixture
+async def asked(nats_server, login, monkeypatch) -> AsyncIterator[WhatIfService]:
+    """The service of an installation with the documents above."""
     operator = await login("operator")
     await ensure_streams(operator)
     world = World(read_scenario(read_tree(SITE)))
@@ -57,31 +59,60 @@ async def test_a_question_that_takes_more_memory_than_its_limit_is_told_so_and_t
     for message in world.log.messages_after(0):
         await operator.ask(message.subject, message.payload)
     governance = nats_server.credentials["governance"]
-    for name, value in {URL: nats_server.url, USER: governance.name, PASSWORD: governance.password, MEMORY: "160MiB"}.items():
+    for name, value in {URL: nats_server.url, USER: governance.name, PASSWORD: governance.password}.items():
         monkeypatch.setenv(name, value)
-    peak = tmp_path / "peak"
-    says = f"from headrace.simulate import whatif_worker as w; w.main(); open({str(peak)!r}, 'w').write(str(w._peak()))"
-    supposing = WhatIfService((sys.executable, "-c", says))
+    service = WhatIfService()
+    yield service
+    await service.close()
+    assert processes(nats_server.url) == {}
+
+
+async def test_a_question_that_takes_more_memory_than_its_limit_is_told_so_and_the_next_is_answered(asked, monkeypatch, call):
+    monkeypatch.setenv(MEMORY, "160MiB")
     with pytest.raises(ApiError) as too_large:
-        await supposing.what_if(asking(200_000), call)
+        await asked.what_if(asking(200_000), call)
     assert (too_large.value.code.name, too_large.value.reason) == ("RESOURCE_EXHAUSTED", "TOO_LARGE")
     assert too_large.value.message.endswith(
         "each of its two plays may take 160MiB of memory and needs more: ask for a shorter time or fewer jobs; "
         "the provider can raise HEADRACE_WHATIF_MEMORY and start governance again"
     )
-    limit_reported = too_large.value.message.startswith("each of its two plays")  # else a signal ended it
-    assert peak.exists() is limit_reported
-    assert not limit_reported or 140 * 1024**2 < int(peak.read_text()) < 170 * 1024**2
-    assert (await supposing.what_if(asking(3), call)).total.after.starts == 3
-    supposing.close()
-    assert left_of(nats_server.url, str(peak)) == []
+    assert (await asked.what_if(asking(3), call)).total.after.starts == 3
 
 
-def left_of(url: str, named: str) -> list[str]:
-    """Processes that work out a what-if on that server."""
-    found = []
+async def test_who_goes_away_ends_the_copies_that_work_for_them_and_the_process_goes_on(asked, nats_server, call):
+    assert (await asked.what_if(asking(3), call)).total.after.starts == 3
+    (first,) = processes(nats_server.url)
+    gone = asyncio.create_task(asked.what_if(asking(5_000), call))
+    await until(lambda: len(processes(nats_server.url)) == 3)  # both plays, each in a copy
+    assert set(processes(nats_server.url).values()) > {first}
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    await until(lambda: set(processes(nats_server.url)) == {first})
+    assert (await asked.what_if(asking(3), call)).total.after.starts == 3
+    assert set(processes(nats_server.url)) == {first}
+
+
+async def test_a_question_about_an_earlier_time_is_answered_from_the_ledger(asked, nats_server, call):
+    request = asking(3)
+    request.since = "2"
+    assert (await asked.what_if(request, call)).sequence == "2"
+
+
+async def until(holds) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def processes(url: str) -> dict[int, int]:
+    """Processes that answer what-ifs on that server, each with its parent."""
+    found = {}
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if named.encode() in (process / "cmdline").read_bytes() and url.encode() in (process / "environ").read_bytes():
-                found.append(process.name)
+            if (
+                b"headrace.simulate" in (process / "cmdline").read_bytes()
+                and url.encode() in (process / "environ").read_bytes()
+            ):
+                found[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
     return found

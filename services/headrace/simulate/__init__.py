@@ -9,5 +9,6 @@ and the real fold; that is why it, of all packages, may import them. Nodes and j
 the result, `names` finds what a file names briefly, `command` is the command line. For *what if*, `changes` reads the changes, `whatif`
 runs the same moment twice, `run_pair` at the same time, `outcome` gathers the results of each and `usage_cost` what that used and cost,
 `difference` compares them. For what if on real history, `ledger_window` reads a part of the ledger, `recorded_inputs` keeps its inputs,
-`replay_facts` states them in another world; `whatif_worker` is the process that answers the question of a service.
+`replay_facts` states them in another world; `whatif_worker` answers the question of a service, and `whatif_process` is the process in which
+it does.
 """

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
 from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from headrace.simulate.parent_death import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +47,7 @@ def run_pair(
         return end, (first.outcome(end), second.outcome(end))
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
-    child = context.Process(target=_play_there, args=(second, until, theirs), daemon=True)
+    child = context.Process(target=_play_there, args=(second, until, theirs, os.getpid()), daemon=True)
     child.start()
     theirs.close()
     try:
@@ -107,8 +110,9 @@ class _There:
         self._progress((self._here + self._away) // 2)
 
 
-def _play_there(play: Play[Any], until: int, pipe: Connection) -> None:
+def _play_there(play: Play[Any], until: int, pipe: Connection, parent: int) -> None:
     """Runs in the copied process."""
+    die_with_parent(parent)
     try:
         pipe.send(("end", play.play(until, lambda done: pipe.send(("done", done)))))
         pipe.send(("outcome", play.outcome(pipe.recv())))

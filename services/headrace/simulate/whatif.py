@@ -121,11 +121,18 @@ def compare(
     `to_the_end`: leases count until the end of the span, even if nothing more can happen before. `tenant`: only its jobs are in the
     answer, empty: all.
     """
+    return _compare(world.fork(), changes, span=span, to_the_end=to_the_end, tenant=tenant, progress=progress)
+
+
+def _compare(
+    world: World, changes: WhatIfChanges, *, span: int, to_the_end: bool, tenant: str, progress: Progress
+) -> Difference:
+    """The same with a world that goes on itself."""
     _check_clashes(world, changes)
     parting = world.now
     with rarely_collected(FREEZE_AFTER):
         keys = priced_keys(_documents(world, changes))
-        as_is, changed = (_Player(world.fork(), keys) for _ in range(2))
+        as_is, changed = (_Player(one, keys) for one in (world, world.fork()))
         changed.world.change(changes)
         end, (before, after) = run_pair(as_is, changed, parting + span, progress, least=parting + span if to_the_end else 0)
         return difference(before.of(tenant), after.of(tenant), (parting, end), parting - world.start)
@@ -180,7 +187,7 @@ def compare_from(
     with rarely_collected(FREEZE_AFTER):
         world = _world_of(state, ends, now, came)
     to_the_end = inputs is not None
-    found = compare(world, changes, span=span, to_the_end=to_the_end, tenant=tenant, progress=progress)
+    found = _compare(world, changes, span=span, to_the_end=to_the_end, tenant=tenant, progress=progress)
     known = (BY_LIMITS, BY_HISTORY, NEVER) if ends.by_history or inputs is not None else (BY_LIMITS, NEVER)
     if inputs is None:
         return structs.replace(found, assumptions=(*known, GRACES, ANEW, AT_ONCE, NO_NEW_JOB))

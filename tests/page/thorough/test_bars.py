@@ -161,7 +161,7 @@ def test_turning_the_clock_of_8000_gpus_costs_little_of_each_frame(opened, says)
 
 
 def test_a_limit_is_dragged_with_1000_waiting_jobs(opened, api, says) -> None:
-    """The figure is printed and has no bar here: both runs take all of the two cores, which other processes use as well."""
+    """The figure is printed and has no bar here: both plays come after all else on the machine; `bench.whatif_steps` counts CPU time."""
     jobs = [{"command": ["true"], "time_limit": "10m"}] * WAITING
     waiting = api.done("alice", "POST", "/v1/tenants/acme/jobs:submit", {"queue": "dev/half", "jobs": jobs, "wait": True})[
         "jobs"
@@ -179,7 +179,8 @@ def test_a_limit_is_dragged_with_1000_waiting_jobs(opened, api, says) -> None:
         taken.append(1000 * (time.monotonic() - began))
     expect(page.get_by_label("Outcome")).to_contain_text("Who waits less, who more")
     says(f"what if with {WAITING:,} waiting jobs {statistics.median(taken):.0f} ms after a step, at best {min(taken):.0f} ms")
-    api.done("alice", "POST", "/v1/tenants/acme/jobs:cancel", {"jobs": [job["name"] for job in waiting]})
+    for some in (waiting[::2], waiting[1::2]):  # fewer at a time than a message may name
+        api.done("alice", "POST", "/v1/tenants/acme/jobs:cancel", {"jobs": [job["name"] for job in some]})
 
 
 def test_events_go_on_without_a_gap_when_the_gateway_is_started_again(opened, api) -> None:

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from headrace.audit.ledger_writer import LedgerWriter
 from headrace.audit.snapshot_policy import SnapshotPolicy
 from headrace.audit.snapshotter import Snapshotter
-from headrace.bus.log import LogUnavailable
 from headrace.bus.memory import MemoryLog
 from headrace.bus.nats.object_store import MemoryObjects
 from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.messages.whatif import WhatIfQuestion
 from headrace.contracts.values.durations import HOUR, SECOND
-from headrace.domain.snapshots.snapshot import dump
 from headrace.service.fold import LedgerFold
 from headrace.service.snapshots import Snapshots
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.virtual_system import START
-from headrace.simulate.whatif_worker import answer, followed
+from headrace.simulate.whatif_worker import answer, answer_about_now, is_about_now
 from headrace.simulate.world import World
 from headrace.views.state_at import PastStates
-from tests.patience import PATIENCE
 
 STORY = """
 groups: [{name: all, members: [ann]}]
@@ -60,41 +55,11 @@ async def test_from_a_record_on_for_a_while(ledger):
     assert (answered.code, answered.sequence, answered.since) == ("", ledger.last_sequence, START + 70 * SECOND)
 
 
-async def test_who_waits_for_the_question_has_read_the_ledger_and_answers_the_same(ledger):
-    growing, coming = MemoryLog(lambda: START + HOUR), asyncio.get_running_loop().create_future()
-    messages = ledger.messages_after(0)
-    for message in messages[:-2]:
-        growing.append_now(message.subject, message.payload, None)
-    following = asyncio.ensure_future(followed(growing, None, coming))
-    await until(lambda: bool(growing.readers))
-    for message in messages[-2:]:
-        growing.append_now(message.subject, message.payload, None)
-    await until(lambda: all(reader.buffered == 0 for reader in growing.readers))
-    coming.set_result(b"")
-    state = await following
-    assert dump(state) == dump(await PastStates(growing).behind(growing.last_sequence, 0, growing.last_sequence))
+async def test_about_now_the_state_at_the_end_of_the_ledger_gives_the_same_answer(ledger):
     question = WhatIfQuestion(changes=NODE)
-    assert await answer(question, ledger, START + HOUR, state=state) == await answer(question, ledger, START + HOUR)
-
-
-async def test_who_has_the_question_already_or_no_ledger_waits_for_nothing(ledger):
-    coming = asyncio.get_running_loop().create_future()
-    coming.set_result(b"")
-    assert await followed(ledger, None, coming) is None
-    assert await followed(Away(lambda: 0), None, asyncio.get_running_loop().create_future()) is None
-
-
-class Away(MemoryLog):
-    """A ledger that does not answer."""
-
-    async def tip(self) -> int:
-        raise LogUnavailable("no server")
-
-
-async def until(holds) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not holds():
-            await asyncio.sleep(0)
+    state = await PastStates(ledger).behind(ledger.last_sequence, 0, ledger.last_sequence)
+    assert await answer_about_now(question, state, START + HOUR) == await answer(question, ledger, START + HOUR)
+    assert [is_about_now(WhatIfQuestion(changes=NODE, **when)) for when in ({}, {"since": "1"}, {"until": "9"})] == [1, 0, 0]
 
 
 async def test_of_a_tenant_that_has_no_jobs_there_is_nothing_to_say(ledger):

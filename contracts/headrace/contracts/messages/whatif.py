@@ -13,6 +13,8 @@ from headrace.contracts.values.value import Value
 
 TOO_LARGE = "TOO_LARGE"
 """The code of an answer that would have exceeded its memory limit."""
+NO_ANSWER = "NO_ANSWER"
+"""The code of a question whose process ended without an answer."""
 MEMORY = "HEADRACE_WHATIF_MEMORY"
 """Environment variable of governance with the memory limit of each of the two simulations of a question."""
 MEMORY_DEFAULT, MEMORY_LEAST = "4GiB", 128
@@ -143,3 +145,35 @@ class WhatIfAnswer(Value, frozen=True, kw_only=True):
     code: str = ""
     error: str = ""
     lines: tuple[str, ...] = ()
+
+
+class WhatIfAsked(Value, frozen=True, kw_only=True):
+    """A line to the process that answers: a question by its number, or, without one, that its answer is no longer awaited."""
+
+    number: int
+    question: WhatIfQuestion | None = None
+
+
+class WhatIfAnswered(Value, frozen=True, kw_only=True):
+    """A line from the process that answers: the answer to the question of that number."""
+
+    number: int
+    answer: WhatIfAnswer
+
+
+_MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS", "SIGABRT")
+"""Signals that end a process whose stack cannot grow, or that uses memory which it did not get."""
+
+
+def ended_without_answer(ended_by: str, environment: Mapping[str, str]) -> WhatIfAnswer:
+    """Answer in place of a process that ended without one; `ended_by`: the name of the signal that ended it, or empty."""
+    way_out = memory_limit(environment).way_out
+    if ended_by in _MEMORY_SIGNALS:
+        return without_answer(TOO_LARGE, f"its process was ended by {ended_by}; most likely {way_out}")
+    return without_answer(NO_ANSWER, f"it ended without an answer; most likely {way_out}")
+
+
+def without_answer(code: str, *lines: str) -> WhatIfAnswer:
+    """Why an answer is missing; `lines`: all reasons, at least one."""
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    return WhatIfAnswer(code=code, error=lines[0] + more, lines=lines)

@@ -1,18 +1,13 @@
 """`audit:whatif`: answered by a separate process, which reads the ledger and simulates (`headrace.simulate`).
 
 Strategy: the simulation is a separate process, so that it takes neither memory nor time from the deciding one. Few run at a time, in the
-order of `slots`. The process ends with its question, and is killed when the caller goes away or the deadline passes; its memory is limited
-(`headrace.simulate.whatif_worker`). Questions come in series, so after one the process for the next is started before it is asked, reads
-the ledger and follows it; it is ended when for a while there was no question.
+order of `slots`, each in a copy of that process, which is killed when the caller goes away or the deadline passes; its memory is limited
+(`headrace.simulate.whatif_process`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-import signal
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -24,20 +19,19 @@ from headrace.contracts.api import audit_pb2 as pb
 from headrace.contracts.documents.model import Documents, Tenant
 from headrace.contracts.documents.reader import read_documents
 from headrace.contracts.documents.tree import DocumentErrors, tree_of
-from headrace.contracts.messages.whatif import TOO_LARGE, Difference, Moved, WhatIfAnswer, WhatIfQuestion, memory_limit
-from headrace.contracts.transport.codec import Malformed, decode, encode
+from headrace.contracts.messages.whatif import NO_ANSWER, TOO_LARGE, Difference, Moved, WhatIfAnswer, WhatIfQuestion
 from headrace.contracts.values.durations import SECOND, format_duration
 from headrace.governance.api import names
 from headrace.governance.api.errors import ApiError, Violation, invalid
 from headrace.governance.api.messages import moment, plain
 from headrace.governance.api.slots import QueueFull, Slots
+from headrace.governance.api.whatif_answering import Answering
 from headrace.governance.objects import full_name, placed, with_tenant
 from headrace.identity.caller import Denied, Role
 from headrace.identity.roles import Reach, authorize, reach
-from headrace.service.answering import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from headrace.governance.api.context import CallContext
     from headrace.identity.caller import Caller
@@ -47,24 +41,20 @@ LINES_MAX = 20
 WITHIN_MAX = 600.0
 """Maximum seconds from the question to its answer, even if the caller's own deadline is later."""
 RETRY_AFTER = 30
-READY_FOR = 120.0
-"""Seconds for which a process waits for the next question."""
-_MEMORY_SIGNALS = ("SIGSEGV", "SIGBUS", "SIGABRT")
-"""Signals that end a process whose stack cannot grow, or that uses memory which it did not get."""
 _RANKS = {role: rank for rank, role in enumerate(Role)}
 """Roles in the order in which they are served: the provider's administrators, its viewers, then tenants' roles."""
 
 
 class WhatIfService:
-    """What-ifs of one installation. `player`: the command that answers a question on its standard input."""
+    """What-ifs of one installation. `player`: the command that answers questions on its standard input."""
 
     def __init__(self, player: Sequence[str] = PLAYER, slots: Slots | None = None) -> None:
-        self._players = _Players(player)
+        self._answering = Answering(player)
         self._slots = slots or Slots()
 
-    def close(self) -> None:
-        """End the process that waits for a question."""
-        self._players.close()
+    async def close(self) -> None:
+        """End the process that answers."""
+        await self._answering.close()
 
     async def what_if(self, request: Any, call: CallContext) -> pb.WhatIfReport:
         """Simulate a period twice, with and without the changes."""
@@ -106,7 +96,7 @@ class WhatIfService:
             async with asyncio.timeout(within):
                 async with self._slots.one(account, call.caller.author, _RANKS[call.caller.role], call.backend.clock()):
                     has_begun = True
-                    return await self._players.ask(question, call.backend.environment)
+                    return await self._answering.ask(question, call.backend.environment)
         except QueueFull as full:
             raise _full(account, full, self._slots) from None
         except TimeoutError:
@@ -175,78 +165,6 @@ def _in(whose: str, tenant: str) -> None:
         raise invalid("changes", f"only what is of tenant {tenant} can be changed with that parent", "NOT_ALLOWED")
 
 
-class _Players:
-    """The processes; one may wait for its question."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self._command = command
-        self._ready: subprocess.Popen[bytes] | None = None
-        self._ending: asyncio.TimerHandle | None = None
-
-    async def ask(self, question: WhatIfQuestion, environment: Mapping[str, str]) -> WhatIfAnswer:
-        """Answer of a process, which is killed together with its children when this call ends."""
-        process = self._take() or _started(self._command, environment)
-        try:
-            output, _ = await asyncio.to_thread(process.communicate, encode(question))
-            return decode(output, WhatIfAnswer)
-        except Malformed:
-            raise _ended(process.returncode, environment) from None
-        finally:
-            if process.returncode is None:  # ends the thread that waits for it
-                _kill(process)
-            self._prepare(environment)
-
-    def close(self) -> None:
-        """End the process that waits."""
-        process = self._take()
-        if process is not None:
-            _kill(process)
-            process.communicate()
-
-    def _take(self) -> subprocess.Popen[bytes] | None:
-        if self._ending is not None:
-            self._ending.cancel()
-            self._ending = None
-        process, self._ready = self._ready, None
-        if process is not None and process.poll() is not None:  # it has ended by itself
-            process.communicate()
-            return None
-        return process
-
-    def _prepare(self, environment: Mapping[str, str]) -> None:
-        """Let a process wait for the next question."""
-        waits = self._take()
-        if waits is None:
-            with contextlib.suppress(Refused):  # then the next question is told so
-                waits = _started(self._command, environment)
-        self._ready = waits
-        self._ending = asyncio.get_running_loop().call_later(READY_FOR, self.close)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
-def _ended(code: int | None, environment: Mapping[str, str]) -> ApiError:
-    """Error of a process that ended without an answer; `code`: its exit status, or the negated number of a signal."""
-    way_out = memory_limit(environment).way_out
-    for name in _MEMORY_SIGNALS:
-        if code == -signal.Signals[name]:
-            return ApiError(StatusCode.RESOURCE_EXHAUSTED, TOO_LARGE, f"its process was ended by {name}; most likely {way_out}")
-    return ApiError(StatusCode.RESOURCE_EXHAUSTED, "NO_ANSWER", f"it ended without an answer; most likely {way_out}")
-
-
-def _started(player: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-    try:
-        return subprocess.Popen(  # noqa: S603 - ours
-            player, env=environment, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True
-        )
-    except OSError as error:
-        raise Refused("UNAVAILABLE", f"no process can be started for it now: {error}; try again in a while") from None
-
-
 def _fault(code: str, lines: Sequence[str]) -> ApiError:
     violations = [
         Violation(field, message) for line in lines[:LINES_MAX] for field, colon, message in (line.partition(": "),) if colon
@@ -256,6 +174,7 @@ def _fault(code: str, lines: Sequence[str]) -> ApiError:
         "INVALID": StatusCode.INVALID_ARGUMENT,
         "UNAVAILABLE": StatusCode.UNAVAILABLE,
         TOO_LARGE: StatusCode.RESOURCE_EXHAUSTED,
+        NO_ANSWER: StatusCode.RESOURCE_EXHAUSTED,
     }
     return ApiError(status.get(code, StatusCode.FAILED_PRECONDITION), code, lines[0] + more, *violations)
 

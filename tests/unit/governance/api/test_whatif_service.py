@@ -47,9 +47,18 @@ FOUND = Difference(
     moved=(Moved(job="ann.x", queue="dev/one", before=5 * SECOND, after=None, before_is="started", after_is="waiting"),),
     moved_in_all=1,
 )
-SLEEPS_WHERE_ASKED = f"""import sys, time
-time.sleep(30 if '1h' in sys.stdin.read() else 0)
-sys.stdout.buffer.write({encode(WhatIfAnswer(found=FOUND))!r})
+ANSWERS = f"""import json, os, signal, sys, threading, time
+def answer(asked, text={encode(WhatIfAnswer(found=FOUND)).decode()!r}):
+    sys.stdout.write('{{"number": %d, "answer": %s}}\\n' % (asked["number"], text))
+    sys.stdout.flush()
+for line in sys.stdin:
+    asked = json.loads(line)
+"""
+"""The beginning of a process that gets its questions."""
+SLEEPS_WHERE_ASKED = f"""{ANSWERS}
+    span = asked["question"].get("span") if "question" in asked else "1h"
+    if span != "1h":
+        answer(asked)
 """
 OWN = {"policies": [{"tenant": "acme", "name": "dev", "profiles": ["one"]}]}
 
@@ -58,11 +67,11 @@ MADE: list[WhatIfService] = []
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left():
+async def nothing_is_left():
     """End what waits for a question."""
     yield
     while MADE:
-        MADE.pop().close()
+        await MADE.pop().close()
 
 
 def service(*arguments) -> WhatIfService:
@@ -70,9 +79,8 @@ def service(*arguments) -> WhatIfService:
     return MADE[-1]
 
 
-def player(answer, before="pass") -> WhatIfService:
-    output = encode(answer) if isinstance(answer, WhatIfAnswer) else answer
-    return service((sys.executable, "-c", f"import sys, time; sys.stdin.read(); {before}; sys.stdout.buffer.write({output!r})"))
+def player(answer) -> WhatIfService:
+    return service((sys.executable, "-c", f"{ANSWERS}    answer(asked, {encode(answer).decode()!r})"))
 
 
 def call(role=Role.PROVIDER_ADMIN, within=30.0) -> CallContext:
@@ -114,8 +122,8 @@ async def test_a_client_reads_from_the_answer_what_was_found():
 
 @pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.PROVIDER_ADMIN])
 async def test_a_document_that_names_no_tenant_is_of_the_tenant_that_is_asked_about(role, tmp_path):
-    keeps = f"import sys; open({str(tmp_path / 'question')!r}, 'wb').write(sys.stdin.buffer.read()); "
-    own = service((sys.executable, "-c", keeps + f"sys.stdout.buffer.write({encode(WhatIfAnswer(found=FOUND))!r})"))
+    keeps = f"    open({str(tmp_path / 'question')!r}, 'w').write(json.dumps(asked.get('question')))\n    answer(asked)\n"
+    own = service((sys.executable, "-c", ANSWERS + keeps))
     await own.what_if(request({"policies": [{"name": "dev", "profiles": ["one"]}]}, parent="tenants/acme"), call(role))
     assert decode((tmp_path / "question").read_bytes(), WhatIfQuestion) == WhatIfQuestion(changes=OWN, tenant="acme")
 
@@ -160,41 +168,42 @@ async def test_a_tenant_that_fills_its_part_of_the_queue_is_told_the_way_out():
     await asyncio.gather(*asked, return_exceptions=True)
 
 
-async def test_the_process_is_killed_when_its_deadline_passes_or_its_caller_goes_away(tmp_path):
-    leaves = f"import os, sys, time; open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'x'); sys.stdin.read(); time.sleep(60)"
-    slow = service((sys.executable, "-c", leaves))
+async def test_the_process_learns_which_answer_is_no_longer_awaited_and_answers_the_next_question(tmp_path):
+    notes = f"    open({str(tmp_path)!r} + '/%d %s' % (asked['number'], 'asked' if 'question' in asked else 'dropped'), 'x')\n"
+    slow = service((sys.executable, "-c", SLEEPS_WHERE_ASKED + notes))
+
+    def noted() -> list[str]:
+        return sorted(one.name for one in tmp_path.iterdir())
+
     with pytest.raises(ApiError, match="^it takes longer than 1 s, waiting included; ask for a shorter time of the ledger$"):
-        await slow.what_if(request(OWN), call(within=1))
-    asking = asyncio.create_task(slow.what_if(request(OWN), call()))
-    await until(lambda: len(list(tmp_path.iterdir())) == 2)
+        await slow.what_if(request(OWN, span="1h"), call(within=1))
+    asking = asyncio.create_task(slow.what_if(request(OWN, span="1h"), call()))
+    await until(lambda: noted() == ["1 asked", "1 dropped", "2 asked"])
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    slow.close()
-    await until(lambda: not any(Path("/proc", pid.name).exists() for pid in tmp_path.iterdir()))
+    assert (await slow.what_if(request(OWN), call())).moved_in_all == 1
+    await until(lambda: noted() == ["1 asked", "1 dropped", "2 asked", "2 dropped", "3 asked"])
 
 
-async def test_the_process_for_the_next_question_waits_for_it(tmp_path):
-    notes = f"import os, sys; open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'x'); sys.stdin.read(); "
-    own = service((sys.executable, "-c", notes + f"sys.stdout.buffer.write({encode(WhatIfAnswer(found=FOUND))!r})"))
+async def test_one_process_answers_all_questions_and_another_one_is_started_when_it_has_ended(tmp_path):
+    notes = f"import os; open({str(tmp_path)!r} + f'/{{os.getpid()}}', 'x')\n{ANSWERS}    answer(asked)"
+    own = service((sys.executable, "-c", notes))
 
     def begun() -> set[str]:
         return {pid.name for pid in tmp_path.iterdir()}
 
-    def alive(pids) -> set[str]:
-        return {pid for pid in pids if Path("/proc", pid).exists()}
+    def alive() -> set[str]:
+        return {pid for pid in begun() if Path("/proc", pid).exists()}
 
     await own.what_if(request(OWN), call())
-    await until(lambda: len(begun()) == 2)
-    waits = alive(begun())
-    await own.what_if(request(OWN), call())
-    assert len(waits) == 1
-    assert not alive(waits)
-    await until(lambda: len(begun()) == 3)
-    (third,) = alive(begun())
-    os.kill(int(third), signal.SIGKILL)
-    await until(lambda: Path("/proc", third, "stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    await asyncio.gather(*(own.what_if(request(OWN), call(role)) for role in (Role.PROVIDER_ADMIN, Role.TENANT_ADMIN)))
+    (first,) = begun()
+    os.kill(int(first), signal.SIGKILL)
     assert (await own.what_if(request(OWN), call())).moved_in_all == 1
+    assert len(begun()) == 2
+    await own.close()
+    assert alive() == set()
 
 
 @pytest.mark.parametrize(
@@ -213,9 +222,6 @@ async def test_the_process_for_the_next_question_waits_for_it(tmp_path):
             [],
             id="too large",
         ),
-        pytest.param(
-            b"", "ended without an answer; most likely each of its two plays may take 4GiB of memory", [], id="no word"
-        ),
     ],
 )
 async def test_why_there_is_no_answer_is_told(answer, message, fields):
@@ -224,9 +230,24 @@ async def test_why_there_is_no_answer_is_told(answer, message, fields):
     assert [violation.field for violation in raised.value.violations] == fields
 
 
+@pytest.mark.parametrize(
+    "ends",
+    [
+        pytest.param("os._exit(1)", id="no word"),
+        pytest.param("sys.stdout.write('{'); sys.stdout.flush(); os._exit(0)", id="half an answer"),
+    ],
+)
+async def test_a_process_that_ends_without_an_answer_is_told_so(ends):
+    with pytest.raises(ApiError, match="ended without an answer; most likely each of its two plays may take 4GiB") as raised:
+        await service((sys.executable, "-c", f"{ANSWERS}    {ends}")).what_if(request(OWN), call())
+    assert (raised.value.code.name, raised.value.reason) == ("RESOURCE_EXHAUSTED", "NO_ANSWER")
+
+
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGABRT"])
 async def test_a_process_that_dies_by_a_signal_as_for_want_of_memory_is_told_as_too_large(name):
-    dies = f"import os, resource, signal; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); os.kill(os.getpid(), signal.{name})"
+    dies = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n{ANSWERS}    os.kill(os.getpid(), signal.{name})"
+    )
     with pytest.raises(ApiError) as raised:
         await service((sys.executable, "-c", dies)).what_if(request(OWN), call())
     assert (raised.value.code.name, raised.value.reason) == ("RESOURCE_EXHAUSTED", "TOO_LARGE")
