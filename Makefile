@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
 .PHONY: help setup up down demo docs page check-page test test-page test-page-memory test-api test-chart test-compiled test-compose test-containers test-daemonset test-deploy test-k8s test-k8s-orders test-systemd test-pythons test-vm check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos chaos-burst durability load rolling
-.PHONY: bench bench-api bench-bursting bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-scale bench-slices bench-storm bench-trace bench-whatif
+.PHONY: bench bench-api bench-bursting bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-scale bench-slices bench-storm bench-top bench-trace bench-whatif
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -136,6 +136,9 @@ bench-calibrate: $(INSTALLED) ## the machine's own speed, which every table of f
 
 bench-cli: $(INSTALLED) ## wall and CPU time of each command that asks the installation, beside the goal; JSON=file
 	@$(BIN)/python -m bench.cli $(if $(JSON),--json $(JSON))
+
+bench-top: $(INSTALLED) ## what `headrace top` takes of one core at 8,000 GPUs, while 40 events a second come and while nothing happens
+	@$(BIN)/python -m bench.top
 
 bench-scale: $(INSTALLED) ## 1,000 nodes and 100,000 waiting jobs through the whole line, 10,000 and 1,000,000 in one process; JSON=file
 	@$(BIN)/python -m bench.scale $(if $(JSON),--json $(JSON))

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -109,16 +109,25 @@ class Api:
 
     async def lines(self, path: str, query: Query | None = None) -> AsyncIterator[dict[str, Any]]:
         """The objects of a stream, until it ends."""
+        async with aclosing(self.raw_lines(path, query)) as found:
+            async for line in found:
+                yield msgspec.json.decode(line)
+
+    async def raw_lines(self, path: str, query: Query | None = None) -> AsyncGenerator[bytes, None]:
+        """The objects of a stream as JSON, until it ends."""
         async with self._asked("GET", path, query, None, None) as (opened, head):
             with self._broken(opened):
                 if head.status >= 300:
                     _raise(head.status, await _body(opened.stream, head), self.target)
-                rest = b""
+                begun: list[bytes] = []  # of a line; it may come in many pieces
                 opened.stream.begin(math.inf)
                 async for piece in _pieces(opened.stream, head):
-                    *whole, rest = (rest + piece).split(b"\n")
-                    for line in filter(None, whole):
-                        yield msgspec.json.decode(line)
+                    *ends, rest = piece.split(b"\n")
+                    for end in ends:
+                        if line := b"".join((*begun, end)):
+                            yield line
+                        begun.clear()
+                    begun.append(rest)
 
     @asynccontextmanager
     async def _asked(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.client import answers, burst_answers, node_answers
@@ -128,6 +128,10 @@ class Questions:
         """
         query = {"nouns": nouns, "tenants": tenants, "parts": parts, "every_event": every_event}
         return self.called.lines("/v1/overview:watch", {"since": str(since) if since else "", **query})
+
+    def watch_overview_json(self, since: int = 0) -> AsyncGenerator[bytes, None]:
+        """As `watch_overview` without a choice, each answer as JSON: of a large installation little of it is decoded by who asks."""
+        return self.called.raw_lines("/v1/overview:watch", {"since": str(since) if since else ""})
 
     async def queues(self) -> tuple[QueueView, ...]:
         """The tenant's queues, and the usage of their policies."""

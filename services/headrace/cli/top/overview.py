@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from itertools import compress
+from operator import ne
+from typing import NamedTuple
+
+from headrace.cli.top import answers
+from headrace.cli.top.answers import Part
 
 COLOURS = ("#4c9aff", "#ffb454", "#3fb68b", "#d874c8", "#e8d44d", "#f0764f", "#7ad0e8", "#9d8cff")
 FREE, OTHERS, KEPT, UNFIT = "#3a404c", "#8a8f98", "#5c6370", "#ff5f56"
 FAINT = 0.35
 """Part of its colour that an idle GPU keeps; the rest is that of free ones."""
 GPU_UNITS = 126_000
-
-Answer = Mapping[str, Any]
+_NO_GPUS = answers.GpuKey()
 
 
 class PoolRow(NamedTuple):
@@ -83,65 +88,139 @@ class EventRow(NamedTuple):
     rule: str
 
 
-def picture_of(overview: Answer, loads: Answer | None = None) -> Picture:
-    """The picture of an answer of `/v1/overview`; `loads`: of the same devices, if they are known."""
-    queues = tuple(_queues(overview.get("queues", ())))
-    idle = [place for place, flag in enumerate(loads.get("idle", ())) if flag] if loads is not None else []
-    nodes = tuple(_nodes(overview, {(row.tenant, row.queue.partition("/")[0]): row.colour for row in queues}, idle))
-    held = {node for node, used in zip(*_columns(overview, "devices", "node", "used"), strict=True) if used}
-    return Picture(
-        sequence=int(overview.get("sequence", 0)),
-        time=str(overview.get("time", "")),
-        pools=tuple(_pool(pool) for pool in overview.get("pools", ())),
-        queues=queues,
-        nodes=nodes,
-        running=sum(row.running for row in queues),
-        waiting=sum(row.waiting for row in queues),
-        idle=tuple(_idle(overview, set(idle))),
-        idle_gpus=len(idle),
-        idle_nodes=sum(node.state == "ready" and number not in held for number, node in enumerate(nodes)),
-    )
+class _Colours(dict[tuple[str, str], str]):
+    """The colour of each queue (tenant, policy/profile). `of_policy`: that of each (tenant, policy)."""
+
+    def __init__(self, of_policy: Mapping[tuple[str, str], str]) -> None:
+        super().__init__()
+        self.of_policy = of_policy
+
+    def __missing__(self, queue: tuple[str, str]) -> str:
+        tenant, name = queue
+        found = self[queue] = self.of_policy.get((tenant, name.partition("/")[0]), OTHERS)
+        return found
 
 
-def _columns(overview: Answer, part: str, *names: str) -> list[Sequence[Any]]:
-    columns = overview.get(part, {})
-    return [columns.get(name, ()) for name in names]
+class Pictures:
+    """Makes pictures of one answer after the other; what did not change since the last one is not decoded again."""
+
+    def __init__(self) -> None:
+        self._pools = Part[tuple[answers.Pool, ...]](tuple[answers.Pool, ...])
+        self._queues = Part[tuple[answers.Queue, ...]](tuple[answers.Queue, ...])
+        self._names, self._states = Part[list[str]](list[str]), Part[list[str]](list[str])
+        self._nodes, self._used, self._kept = (Part[list[int]](list[int]) for _ in range(3))
+        self._unfit = Part[list[str]](list[str])
+        self._shares = Part[answers.Shares](answers.Shares)
+        self._tenants, self._policies, self._users = (Part[list[str]](list[str]) for _ in range(3))
+        self._ids, self._display_names = Part[list[str]](list[str]), Part[list[str]](list[str])
+        self._idle = Part[list[int]](list[int])
+        self._of_queue = _Colours({})
+        self._cells_of: tuple[list[str], list[str], list[int]] = ([], [], [])
+        """The columns of nodes for which the next three are: the devices of each node, the colours of devices, and the nodes."""
+        self._devices: list[list[int]] = []
+        self._coloured: list[str] = []
+        self._cells_now: list[NodeCells] = []
+
+    def of(self, overview: answers.Overview, loads: answers.Loads | None = None) -> Picture:
+        """The picture of an overview; `loads`: the last known, which are left out if they are of other devices."""
+        devices = overview.devices
+        node, used = self._nodes.of(devices.node), self._used.of(devices.used)
+        flags = self._idle.of(loads.idle) if loads is not None else []
+        idle = list(_marked(flags)) if len(flags) == len(node) else []
+        queues = tuple(_queues(self._queues.of(overview.queues)))
+        colours = self._colours(overview, {(row.tenant, row.queue.partition("/")[0]): row.colour for row in queues}, idle)
+        nodes = self._cells(overview, node, colours)
+        held = set(compress(node, used))
+        return Picture(
+            sequence=int(overview.sequence),
+            time=overview.time,
+            pools=tuple(map(_pool, self._pools.of(overview.pools))),
+            queues=queues,
+            nodes=nodes,
+            running=sum(row.running for row in queues),
+            waiting=sum(row.waiting for row in queues),
+            idle=tuple(self._idle_rows(overview, set(idle))) if idle else (),
+            idle_gpus=len(idle),
+            idle_nodes=sum(one.state == "ready" and number not in held for number, one in enumerate(nodes)),
+        )
+
+    def _colours(self, overview: answers.Overview, of_policy: Mapping[tuple[str, str], str], idle: Sequence[int]) -> list[str]:
+        """The colour of each device: that of the policy that holds most of it, a faint one if it is idle."""
+        devices, holders, shares = overview.devices, overview.holders, self._shares.of(overview.devices.shares)
+        found = [OTHERS if used else FREE for used in self._used.of(devices.used)]
+        for place in _marked(self._kept.of(devices.kept)):
+            if found[place] == FREE:
+                found[place] = KEPT
+        if self._of_queue.of_policy != of_policy:
+            self._of_queue = _Colours(of_policy)
+        queues = zip(self._tenants.of(holders.tenant), self._policies.of(holders.queue), strict=True)
+        own = [self._of_queue[queue] for queue in queues]
+        for device, holder in zip(shares.device, shares.holder, strict=True):
+            found[device] = own[holder]
+        most: dict[int, int] = {}
+        for place in [place for place, units in enumerate(shares.units) if units < GPU_UNITS]:  # several may hold the device
+            device, units = shares.device[place], shares.units[place]
+            if units > most.get(device, 0):
+                most[device], found[device] = units, own[shares.holder[place]]
+        for place in idle:
+            if found[place] not in (FREE, KEPT):
+                found[place] = faint(found[place])
+        for place in _marked(self._unfit.of(devices.unfit)):
+            found[place] = UNFIT
+        return found
+
+    def _cells(self, overview: answers.Overview, node: list[int], colours: list[str]) -> tuple[NodeCells, ...]:
+        """Each node with the colours of its devices; a node that did not change is the same object as before. `node`: of each device."""
+        names, states = self._names.of(overview.nodes.name), self._states.of(overview.nodes.state)
+        given = (names, states, node)
+        if any(new is not old for new, old in zip(given, self._cells_of, strict=True)):
+            self._cells_of, self._coloured = given, [""] * len(node)
+            self._devices = [[] for _ in names]
+            for device, number in enumerate(node):
+                self._devices[number].append(device)
+            self._cells_now = [NodeCells(name, state, ()) for name, state in zip(names, states, strict=True)]
+        changed = {node[device] for device in _marked(list(map(ne, colours, self._coloured)))}
+        self._coloured = colours
+        for number in changed:
+            own = tuple(colours[device] for device in self._devices[number])
+            self._cells_now[number] = NodeCells(names[number], states[number], own)
+        return tuple(self._cells_now)
+
+    def _idle_rows(self, overview: answers.Overview, idle: set[int]) -> list[IdleRow]:
+        """Jobs on idle devices, those with most of them first."""
+        shares, holders = self._shares.of(overview.devices.shares), overview.holders
+        places, names = self._nodes.of(overview.devices.node), self._names.of(overview.nodes.name)
+        units: dict[int, int] = {}
+        nodes: dict[int, dict[str, None]] = {}
+        for device, holder, amount in zip(shares.device, shares.holder, shares.units, strict=True):
+            if device in idle:
+                units[holder] = units.get(holder, 0) + amount
+                nodes.setdefault(holder, {})[names[places[device]]] = None
+        users, queues = self._users.of(holders.user), self._policies.of(holders.queue)
+        ids, display_names = self._ids.of(holders.id), self._display_names.of(holders.display_name)
+        rows = []
+        for holder in sorted(units, key=lambda one: -units[one]):
+            name = (display_names[holder] if display_names else "") or f"…{ids[holder][-6:]}"
+            first, *others = nodes[holder]
+            more = f" +{len(others)}" if others else ""
+            rows.append(IdleRow(name, users[holder], queues[holder], f"{units[holder] / GPU_UNITS:.4g}", first + more))
+        return rows
 
 
-def _idle(overview: Answer, idle: set[int]) -> list[IdleRow]:
-    """Jobs on idle devices, those with most of them first."""
-    if not idle:
-        return []
-    shares, holders = overview.get("devices", {}).get("shares", {}), overview.get("holders", {})
-    (places,), (names,) = _columns(overview, "devices", "node"), _columns(overview, "nodes", "name")
-    units: dict[int, int] = {}
-    nodes: dict[int, list[str]] = {}
-    for device, holder, amount in zip(*(shares.get(name, ()) for name in ("device", "holder", "units")), strict=True):
-        if device in idle:
-            units[holder] = units.get(holder, 0) + amount
-            on = nodes.setdefault(holder, [])
-            if names[places[device]] not in on:
-                on.append(names[places[device]])
-    rows = []
-    for holder in sorted(units, key=lambda one: -units[one]):
-        name = holders.get("display_name", [""] * (holder + 1))[holder] or f"…{holders['id'][holder][-6:]}"
-        more = f" +{len(nodes[holder]) - 1}" if len(nodes[holder]) > 1 else ""
-        gpus = f"{units[holder] / GPU_UNITS:.4g}"
-        rows.append(IdleRow(name, holders["user"][holder], holders["queue"][holder], gpus, nodes[holder][0] + more))
-    return rows
+def _marked(column: Sequence[object]) -> Iterable[int]:
+    """The places of what is neither 0 nor empty."""
+    return compress(range(len(column)), column)
 
 
-def events_of(change: Answer) -> list[EventRow]:
+def picture_of(overview: answers.Overview, loads: answers.Loads | None = None) -> Picture:
+    """The picture of one overview; `loads`: of its devices, if they are known."""
+    return Pictures().of(overview, loads)
+
+
+def events_of(change: answers.Change) -> list[EventRow]:
     """The events of an answer of `/v1/overview:watch`."""
     return [
-        EventRow(
-            sequence=int(event.get("sequence", 0)),
-            time=str(event.get("time", ""))[11:19],
-            text=str(event.get("text", "")),
-            about=_short(str(event.get("about", ""))),
-            rule=str(event.get("rule", "")),
-        )
-        for event in change.get("events", ())
+        EventRow(int(event.sequence), event.time[11:19], event.text, _short(event.about), event.rule) for event in change.events
     ]
 
 
@@ -151,67 +230,39 @@ def _short(about: str) -> str:
     return f"{parts[1]} …{parts[2][-6:]}" if len(parts) == 3 else about
 
 
-def _gpu(keys: Sequence[Answer]) -> Answer:
-    return next((key for key in keys if key.get("key") == "gpu"), {})
+def _gpu(keys: Sequence[answers.GpuKey]) -> answers.GpuKey:
+    return next((key for key in keys if key.key == "gpu"), _NO_GPUS)
 
 
-def _pool(pool: Answer) -> PoolRow:
-    gpu = _gpu(pool.get("keys", ()))
-    amounts = (str(gpu.get(name, "0")) for name in ("used", "free", "kept", "unusable", "capacity"))
-    return PoolRow(str(pool.get("name", "")).removeprefix("pools/"), *amounts)
+def _pool(pool: answers.Pool) -> PoolRow:
+    gpu = _gpu(pool.keys)
+    return PoolRow(pool.name.removeprefix("pools/"), gpu.used, gpu.free, gpu.kept, gpu.unusable, gpu.capacity)
 
 
-def _queues(queues: Sequence[Answer]) -> list[QueueRow]:
+def _queues(queues: Sequence[answers.Queue]) -> list[QueueRow]:
     rows = []
     colours: dict[tuple[str, str], str] = {}
     for queue in queues:
-        tenant, policy = str(queue["name"]).split("/")[1], str(queue["policy"])
-        scope = _gpu(queue.get("scopes", ()))
-        colour = colours.setdefault((tenant, policy), COLOURS[len(colours) % len(COLOURS)])
+        tenant = queue.name.split("/")[1]
+        scope = _gpu(queue.scopes)
         rows.append(
             QueueRow(
                 tenant=tenant,
-                queue=f"{policy}/{queue['profile']}",
-                running=int(queue.get("running", 0)),
-                waiting=int(queue.get("pending", 0)),
-                used=str(scope.get("used", "0")),
-                reserved=str(scope.get("reservation", "0")),
-                borrowed=str(scope.get("borrowed", "0")),
-                limit=str(scope.get("limit", "") or "-"),
-                colour=colour,
+                queue=f"{queue.policy}/{queue.profile}",
+                running=int(queue.running),
+                waiting=int(queue.pending),
+                used=scope.used,
+                reserved=scope.reservation,
+                borrowed=scope.borrowed,
+                limit=scope.limit or "-",
+                colour=colours.setdefault((tenant, queue.policy), COLOURS[len(colours) % len(COLOURS)]),
             )
         )
     return rows
 
 
+@cache
 def faint(colour: str) -> str:
     """The colour of a GPU that is held and idle."""
     parts = zip(*((int(text[at : at + 2], 16) for at in (1, 3, 5)) for text in (colour, FREE)), strict=True)
     return "#" + "".join(f"{round(FAINT * own + (1 - FAINT) * free):02x}" for own, free in parts)
-
-
-def _nodes(overview: Answer, colours: Mapping[tuple[str, str], str], idle: Sequence[int]) -> list[NodeCells]:
-    """Each GPU has the colour of the policy that holds most of it, a faint one if it is idle."""
-    devices, holders, nodes = overview.get("devices", {}), overview.get("holders", {}), overview.get("nodes", {})
-    held = [FREE] * len(devices.get("node", ()))
-    for place, (used, kept, unfit) in enumerate(
-        zip(devices.get("used", ()), devices.get("kept", ()), devices.get("unfit", ()), strict=True)
-    ):
-        held[place] = UNFIT if unfit else OTHERS if used else KEPT if kept else FREE
-    shares = devices.get("shares", {})
-    most = [0] * len(held)
-    for device, holder, units in zip(shares.get("device", ()), shares.get("holder", ()), shares.get("units", ()), strict=True):
-        if units > most[device] and held[device] != UNFIT:
-            most[device] = units
-            policy = (holders["tenant"][holder], holders["queue"][holder].partition("/")[0])
-            held[device] = colours.get(policy, OTHERS)
-    for place in idle:
-        if place < len(held) and held[place] not in (UNFIT, FREE, KEPT):
-            held[place] = faint(held[place])
-    cells: list[list[str]] = [[] for _ in nodes.get("name", ())]
-    for node, colour in zip(devices.get("node", ()), held, strict=True):
-        cells[node].append(colour)
-    return [
-        NodeCells(name, state, tuple(own))
-        for name, state, own in zip(nodes.get("name", ()), nodes.get("state", ()), cells, strict=True)
-    ]

@@ -1,36 +1,40 @@
 """The terminal view, in Textual: totals, pools, every GPU as half a cell, queues, and what happens.
 
-It draws at most four times a second, and of that only what changed, so that it takes little of a core however much happens.
+It draws at most four times a second, and of that only what changed. What happens without an end, such as 40 events a second on 8,000 GPUs,
+is drawn less often, down to once a second, so that it takes a fifteenth of a core. What the user asks for is drawn at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from contextlib import aclosing
-from itertools import groupby, zip_longest
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from rich.console import Group
-from rich.text import Text
+import msgspec
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.screen import ModalScreen, Screen
-from textual.widgets import DataTable, Footer, Input, RichLog, Static
+from textual.widgets import Footer, Input, Static
 
-from headrace.cli.top.overview import EventRow, NodeCells, Picture, QueueRow, events_of, picture_of
+from headrace.cli.top.answers import Loads, Overview, decode_change, decode_overview
+from headrace.cli.top.lines import Gpus, Log, Piece, Table
+from headrace.cli.top.overview import EventRow, Picture, Pictures, QueueRow, events_of, picture_of
 from headrace.client import HeadraceError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable
 
     from headrace.client import Client
 
 DRAW_EVERY = 0.25
+REST, REST_MAX = 14, 1.0
+"""Seconds between two draws for each second of CPU time since the last one, and at most."""
 RETRY_AFTER = 1.0
 EVENTS_KEPT = 500
-NAME_WIDTH = 12
+_CONTROLS = dict.fromkeys((*range(32), 127), " ")
 
 
 class Answered(ModalScreen[None]):
@@ -55,9 +59,9 @@ class Top(App[None]):
     #totals { height: 1; padding: 0 1; background: $panel; }
     #pools, #queues { height: auto; max-height: 12; }
     #idle { height: auto; max-height: 8; display: none; }
-    #strip { height: auto; max-height: 60%; padding: 1; overflow-y: auto; }
+    #strip { height: auto; max-height: 60%; padding: 1; scrollbar-size-vertical: 0; }
     #left { width: 3fr; }
-    #events { width: 2fr; border-left: solid $panel; padding: 0 1; }
+    #happens { width: 2fr; border-left: solid $panel; padding: 0 1; background: $surface; }
     #ask { dock: bottom; display: none; }
     #answer { width: 80%; height: auto; max-height: 80%; padding: 1 2; background: $surface; border: round $primary; }
     Answered { align: center middle; }
@@ -85,17 +89,26 @@ class Top(App[None]):
         self._words = ""
         self._asked = ""
         self._dirty = True
-        self._drawn: dict[str, object] = {}
+        self._is_asked = True
+        """Whether the user waits for the next draw."""
+        self._drawn_at = self._spent = 0.0
+        """When the last draw began (monotonic), and the CPU time until then, in seconds."""
+        self._pictures = Pictures()
+        self._overview: Overview | None = None
+        self._loads: Loads | None = None
+        self._is_newer = False
+        """Whether the picture is older than the overview and the loads."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="totals", markup=False)
         with Horizontal():
             with Vertical(id="left"):
-                yield DataTable(id="pools", cursor_type="none")
-                yield Static(id="strip")
-                yield DataTable(id="queues", cursor_type="none")
-                yield DataTable(id="idle", cursor_type="none")
-            yield RichLog(id="events", wrap=True, min_width=20, max_lines=EVENTS_KEPT)
+                yield Table("pools", "pool", "used", "free", "kept", "unusable", "GPUs")
+                yield Gpus("strip")
+                yield Table("queues", "queue", "running", "waiting", "policy uses", "reserved", "borrowed", "limit")
+                yield Table("idle", "held and idle for ten minutes", "user", "queue", "GPUs", "nodes")
+            with Vertical(id="happens"):
+                yield Log("events", EVENTS_KEPT)
         yield Input(id="ask")
         yield Footer()
 
@@ -106,28 +119,21 @@ class Top(App[None]):
         return base
 
     def on_mount(self) -> None:
-        self._base.query_one("#pools", DataTable).add_columns("pool", "used", "free", "kept", "unusable", "GPUs")
-        columns = ("queue", "running", "waiting", "policy uses", "reserved", "borrowed", "limit")
-        self._base.query_one("#queues", DataTable).add_columns(*columns)
-        self._base.query_one("#idle", DataTable).add_columns("held and idle for ten minutes", "user", "queue", "GPUs", "nodes")
         self.set_interval(DRAW_EVERY, self._draw)
         self.run_worker(self._watch(), exclusive=False)
 
     async def _watch(self) -> None:
         since = 0
-        overview: Mapping[str, Any] = {}
-        loads: Mapping[str, Any] = {}
         while True:
             try:
-                async with aclosing(self._hr.watch_overview(since)) as changes:  # type: ignore[type-var]
-                    async for change in changes:
-                        since = int(change.get("sequence", since))
+                async with aclosing(self._hr.watch_overview_json(since)) as changes:
+                    async for answer in changes:
+                        change = decode_change(answer)
+                        since = int(change.sequence) or since
                         self._fresh += events_of(change)
-                        if "overview" in change:
-                            overview = change["overview"]
-                        loads = change.get("loads", loads)
-                        if "overview" in change or "loads" in change:
-                            self._live = picture_of(overview, loads if _fits(loads, overview) else None)
+                        self._overview = change.overview or self._overview
+                        self._loads = change.loads or self._loads
+                        self._is_newer = self._is_newer or change.overview is not None or change.loads is not None
                         self._trouble, self._dirty = "", True
                 self._trouble = "the connection ended; connecting again"
             except HeadraceError as error:
@@ -136,43 +142,35 @@ class Top(App[None]):
             await asyncio.sleep(RETRY_AFTER)
 
     def _draw(self) -> None:
-        if not self._dirty:
+        now, spent = time.monotonic(), time.process_time()
+        rests = now - self._drawn_at < min(REST_MAX, REST * (spent - self._spent))
+        if not self._dirty or (rests and not self._is_asked):
             return
-        self._dirty = False
+        self._dirty, self._is_asked, self._drawn_at, self._spent = False, False, now, spent
+        if self._is_newer and self._overview is not None and self._past is None:
+            self._live, self._is_newer = self._pictures.of(self._overview, self._loads), False
         shown = self._past or self._live
-        self._base.query_one("#totals", Static).update(_totals(shown, self._trouble, past=self._past is not None))
+        totals = _totals(shown, self._trouble, past=self._past is not None)
+        self._base.query_one("#totals", Static).update(totals, layout=False)
         self.set_class(self._past is not None, "past")
-        log = self._base.query_one("#events", RichLog)
-        for event in self._fresh:
-            self._events.append(event)
-            if self._passes(event.text, event.about):
-                log.write(_line(event))
-        self._fresh = []
+        fresh, self._fresh = self._fresh, []
+        self._events.extend(fresh)
+        self._base.query_one("#events", Log).write(self._paragraphs(fresh))
         if shown is None:
             return
         queues = [row for row in shown.queues if self._passes(row.queue, row.tenant)]
-        self._fill("pools", shown.pools, [*shown.pools])
-        self._fill("queues", queues, [_queue_cells(row) for row in queues])
-        self._fill("idle", shown.idle, [*shown.idle])
-        self._base.query_one("#idle", DataTable).display = bool(shown.idle)
-        strip = self._base.query_one("#strip", Static)
-        nodes, width = [node for node in shown.nodes if self._passes(node.name, node.state)], max(20, strip.size.width - 2)
-        if self._is_new("strip", (nodes, width)):
-            strip.update(cells(nodes, width))
+        self._table("pools").fill(shown.pools)
+        self._table("queues").fill([_queue_cells(row) for row in queues], [row.colour for row in queues])
+        self._table("idle").fill(shown.idle)
+        self._table("idle").display = bool(shown.idle)
+        nodes = [node for node in shown.nodes if self._passes(node.name, node.state)] if self._words else shown.nodes
+        self._base.query_one("#strip", Gpus).fill(nodes)
 
-    def _fill(self, table: str, rows: object, drawn: Sequence[Sequence[object]]) -> None:
-        """Draw the rows of a table, if they are others than those that it shows."""
-        if self._is_new(table, rows):
-            found = self._base.query_one(f"#{table}", DataTable)
-            found.clear()
-            found.add_rows(drawn)
+    def _table(self, name: str) -> Table:
+        return self._base.query_one(f"#{name}", Table)
 
-    def _is_new(self, part: str, what: object) -> bool:
-        """Note what a part shows from now on; False if it shows that already."""
-        if self._drawn.get(part) == what:
-            return False
-        self._drawn[part] = what
-        return True
+    def _paragraphs(self, events: Iterable[EventRow]) -> list[tuple[Piece, ...]]:
+        return [_paragraph(event) for event in events if self._passes(event.text, event.about)]
 
     def _passes(self, *texts: str) -> bool:
         return not self._words or any(self._words in text for text in texts)
@@ -202,14 +200,12 @@ class Top(App[None]):
             self._go(int(text))
         elif self._asked == "why" and text:
             self.run_worker(self._why(text), exclusive=True, group="why")
-        self._dirty = True
+        self._dirty = self._is_asked = True
 
     def _redraw_events(self) -> None:
-        log = self._base.query_one("#events", RichLog)
+        log = self._base.query_one("#events", Log)
         log.clear()
-        for event in self._events:
-            if self._passes(event.text, event.about):
-                log.write(_line(event))
+        log.write(self._paragraphs(self._events))
 
     async def _why(self, job: str) -> None:
         try:
@@ -222,29 +218,33 @@ class Top(App[None]):
         self.push_screen(Answered(text))
 
     def action_step(self, by: int) -> None:
-        if self._live is not None and not self._base.query_one("#ask", Input).display:
-            self._go((self._wanted or self._live.sequence) + by)
+        if self._overview is not None and not self._base.query_one("#ask", Input).display:
+            self._go((self._wanted or self._tip) + by)
 
     def action_live(self) -> None:
         self._go(0)
 
     def _go(self, sequence: int) -> None:
         """Show the installation after a record; 0, or the newest one: live. Of requests that come fast the last one counts."""
-        tip = self._live.sequence if self._live is not None else 0
-        self._wanted = 0 if not sequence or sequence >= tip else max(1, sequence)
+        self._wanted = 0 if not sequence or sequence >= self._tip else max(1, sequence)
         if self._wanted:
             self.run_worker(self._show(self._wanted), exclusive=True, group="past")
         else:
-            self._past, self._dirty = None, True
+            self._past, self._dirty, self._is_asked = None, True, True
+
+    @property
+    def _tip(self) -> int:
+        """Number of the newest record that is known."""
+        return int(self._overview.sequence) if self._overview is not None else 0
 
     async def _show(self, sequence: int) -> None:
         found, trouble = self._past, ""
         try:
-            found = picture_of(await self._hr.overview(sequence))
+            found = picture_of(decode_overview(msgspec.json.encode(await self._hr.overview(sequence))))
         except HeadraceError as error:
             trouble = str(error)
         if self._wanted == sequence:
-            self._past, self._trouble, self._dirty = found, trouble, True
+            self._past, self._trouble, self._dirty, self._is_asked = found, trouble, True, True
 
 
 def _totals(shown: Picture | None, trouble: str, *, past: bool) -> str:
@@ -261,36 +261,12 @@ def _totals(shown: Picture | None, trouble: str, *, past: bool) -> str:
     return "   ".join([*parts, trouble] if trouble else parts)
 
 
-def _fits(loads: Mapping[str, Any], overview: Mapping[str, Any]) -> bool:
-    """Whether loads are those of an overview's devices."""
-    return len(loads.get("idle", ())) == len(overview.get("devices", {}).get("node", ()))
+def _queue_cells(row: QueueRow) -> tuple[str, ...]:
+    name = f"{row.tenant} {row.queue}" if row.tenant != "default" else row.queue
+    return name, str(row.running), str(row.waiting), row.used, row.reserved, row.borrowed, row.limit
 
 
-def _queue_cells(row: QueueRow) -> tuple[object, ...]:
-    name = Text(f"{row.tenant} {row.queue}" if row.tenant != "default" else row.queue, style=row.colour)
-    return name, row.running, row.waiting, row.used, row.reserved, row.borrowed, row.limit
-
-
-def _line(event: EventRow) -> Text:
-    return Text.assemble(
-        (f"{event.time} ", "dim"), event.text, (f"  {event.rule}" if event.rule else "", "cyan"), (f"  {event.about}", "dim")
-    )
-
-
-def cells(nodes: list[NodeCells], width: int) -> Group:
-    """Every GPU as half a character: two rows of GPUs in one line; the name of each node stands before its own."""
-    lines: list[Text] = []
-    line, used = Text(), 0
-    for node in nodes:
-        columns = (len(node.colours) + 1) // 2
-        wide = NAME_WIDTH + columns + 2
-        if used and used + wide > width:
-            lines.append(line)
-            line, used = Text(), 0
-        line.append(f"{node.name[-NAME_WIDTH + 1 :]:<{NAME_WIDTH}}", "dim" if node.state == "ready" else "yellow")
-        pairs = zip_longest(node.colours[:columns], node.colours[columns:])
-        for (upper, lower), alike in groupby(pairs):
-            line.append("▀" * len(list(alike)), f"{upper} on {lower}" if lower else upper or "")
-        line.append("  ")
-        used += wide
-    return Group(*lines, line)
+def _paragraph(event: EventRow) -> tuple[Piece, ...]:
+    time = f"{event.time} "
+    text = f"{time}{event.text}".expandtabs().translate(_CONTROLS)[len(time) :]
+    return (time, "dim"), (text, ""), (f"  {event.rule}" if event.rule else "", "cyan"), (f"  {event.about}", "dim")

@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
+import msgspec
 import pytest
-from textual.widgets import DataTable, Input, Static
+from textual.widgets import Input, Static
 
-from headrace.cli.top.overview import COLOURS, NodeCells
-from headrace.cli.top.screen import Answered, Top, cells
+from headrace.cli.top import screen
+from headrace.cli.top.lines import Table
+from headrace.cli.top.screen import Answered, Top
 from headrace.client import HeadraceError
 from tests.unit.cli.top.overviews import JOB, overview
-
-
-def test_two_gpus_share_a_character_and_nodes_that_do_not_fit_go_to_the_next_line() -> None:
-    nodes = [NodeCells(f"node-{number}", "ready", (COLOURS[0],) * 8) for number in range(3)]
-    lines = [str(line) for line in cells(nodes, 40).renderables]
-    assert lines == ["node-0      ▀▀▀▀  node-1      ▀▀▀▀  ", "node-2      ▀▀▀▀  "]
 
 
 class Fake:
@@ -27,13 +23,13 @@ class Fake:
         self.changes: asyncio.Queue[dict | HeadraceError] = asyncio.Queue()
         self.asked: list[int] = []
 
-    async def watch_overview(self, since: int = 0):
+    async def watch_overview_json(self, since: int = 0):
         assert since >= 0
         while True:
             change = await self.changes.get()
             if isinstance(change, HeadraceError):
                 raise change
-            yield change
+            yield msgspec.json.encode(change)
 
     async def overview(self, sequence: int = 0) -> dict:
         self.asked.append(sequence)
@@ -64,7 +60,7 @@ async def test_the_view_shows_what_the_stream_brings(fake) -> None:
     app = Top(fake)
     async with app.run_test(size=(120, 30)) as pilot:
         await shown(app, pilot, "live, record 7   1 running   2 waiting   2 nodes, 1 not ready")
-        assert app.query_one("#pools", DataTable).get_row_at(0) == ["hall", "2", "1", "0", "1", "4"]
+        assert list(app.query_one("#pools", Table).rows) == [("hall", "2", "1", "0", "1", "4")]
         fake.changes.put_nowait({"sequence": "8", "overview": overview(8, running=5)})
         await shown(app, pilot, "live, record 8   5 running")
 
@@ -73,11 +69,11 @@ async def test_who_holds_idle_gpus_is_listed_while_that_is_so(fake) -> None:
     app = Top(fake)
     async with app.run_test(size=(160, 40)) as pilot:
         await shown(app, pilot, "live, record 7")
-        assert not app.query_one("#idle", DataTable).display
+        assert not app.query_one("#idle", Table).display
         fake.changes.put_nowait({"sequence": "7", "loads": {"busy": [0, -1, -1, -1], "idle": [1, 0, 0, 0]}})
         await shown(app, pilot, "1 GPU held and idle")
-        table = app.query_one("#idle", DataTable)
-        assert (table.display, table.get_row_at(0)) == (True, [f"…{JOB[-6:]}", "ann", "dev/one", "1", "n1"])
+        table = app.query_one("#idle", Table)
+        assert (table.display, *table.rows) == (True, (f"…{JOB[-6:]}", "ann", "dev/one", "1", "n1"))
         fake.changes.put_nowait({"sequence": "8", "overview": overview(8), "loads": {"busy": [9] * 4, "idle": [0] * 4}})
         await shown(app, pilot, "live, record 8")
         assert not table.display
@@ -118,3 +114,24 @@ async def test_trouble_is_named_and_the_view_stays(fake) -> None:
         fake.changes.put_nowait(HeadraceError("the API is away"))
         await shown(app, pilot, "the API is away")
         await shown(app, pilot, "live, record 7")
+
+
+async def test_what_happens_without_an_end_is_drawn_less_often_and_what_the_user_asks_for_at_once(fake, monkeypatch) -> None:
+    clock = SimpleNamespace(now=0.0, spent=0.0)
+    monkeypatch.setattr(screen, "time", SimpleNamespace(monotonic=lambda: clock.now, process_time=lambda: clock.spent))
+    app = Top(fake)
+    async with app.run_test(size=(120, 30)) as pilot:
+        totals = app.query_one("#totals", Static)
+        await shown(app, pilot, "live, record 7")
+        clock.now, clock.spent = 0.5, 0.1  # a draw that took 100 ms of CPU time rests for a second
+        fake.changes.put_nowait({"sequence": "8", "overview": overview(8)})
+        while not fake.changes.empty():
+            await pilot.pause()
+        await pilot.pause(2 * screen.DRAW_EVERY)
+        assert "record 7" in str(totals.render())
+        await pilot.press("l")
+        await shown(app, pilot, "live, record 8")
+        clock.spent = 0.2
+        fake.changes.put_nowait({"sequence": "9", "overview": overview(9)})
+        clock.now = 1.5
+        await shown(app, pilot, "live, record 9")
