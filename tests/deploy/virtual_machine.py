@@ -73,7 +73,11 @@ class Lines:
 
     def __init__(self, path: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(path))
+        try:
+            self._socket.connect(str(path))
+        except OSError:
+            self._socket.close()
+            raise
         self._left = b""
 
     def send(self, message: dict[str, Any]) -> None:
@@ -111,14 +115,10 @@ class VirtualMachine:
         self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL)
         self._numbers = itertools.count(1)
         try:
-            deadline = time.monotonic() + WITHIN
-            while not (agent.exists() and monitor.exists()):
-                self._check_running(deadline)
-                time.sleep(0.05)
-            self._monitor = Lines(monitor)
+            self._monitor = self._connected(monitor)
             self._monitor.receive(WITHIN)
             self._command("qmp_capabilities")
-            self._agent = Lines(agent)
+            self._agent = self._connected(agent)
             self.wait_until_up()
         except BaseException:
             self._process.kill()
@@ -180,6 +180,15 @@ class VirtualMachine:
         self._monitor.close()
         self._process.kill()
         self._process.wait()
+
+    def _connected(self, path: Path) -> Lines:
+        """A connection to a socket that QEMU makes; it is there a moment before it takes connections."""
+        deadline = time.monotonic() + WITHIN
+        while True:
+            with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+                return Lines(path)
+            self._check_running(deadline)
+            time.sleep(0.05)
 
     def _wait_for_another(self, before: str) -> None:
         deadline = time.monotonic() + WITHIN
