@@ -1,10 +1,14 @@
-"""An engine that speaks as much of Docker's API as a node needs, on a socket of its own: its containers are plain processes."""
+"""An engine that speaks as much of Docker's API as a node needs, on a socket of its own.
+
+Its containers are plain processes. Where namespaces can be made, those with a network of their own are in one, with its loopback interface.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import socketserver
@@ -20,15 +24,23 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 from headrace.node_executor.runtimes.container_request import INIT
+from tests.private_network import why_no_namespaces
+
+NO_NAMESPACES = why_no_namespaces()
+"""Why containers here have the network of the machine; empty if they can have one of their own."""
 
 
 class Engine:
     """At `socket`. `images` are there, `pullable` can be pulled; `containers` by name. An upgrade of it is `stop` and `start`.
 
-    `says`: what it answers to every GET, if anything; `unremovable`: containers that it cannot remove.
+    `says`: what it answers to every GET, if anything; `unremovable`: containers that it cannot remove. `networks`: those that it has made,
+    as it was asked; `no_network`: why it makes none; `forgets_networks`: what it makes is not there afterwards. `no_bridge`: why
+    containers have the network of the machine, whatever was asked.
     """
 
     image = "trainer:1"
+    interfaces = ("lo",)
+    no_bridge = NO_NAMESPACES
 
     def __init__(self, path: Path, kind: str = "Engine") -> None:
         self.socket = str(path)
@@ -41,10 +53,18 @@ class Engine:
         self.containers: dict[str, Contained] = {}
         self.created: list[dict[str, Any]] = []
         self.logins: list[str] = []
+        self.networks: dict[str, dict[str, Any]] = {}
+        self.no_network = ""
+        self.forgets_networks = False
         self.execs: dict[str, Contained] = {}
         self.numbers = count(1)
         self.server: Server | None = None
         self.start()
+
+    @property
+    def namespace(self) -> str:
+        """The network namespace of its host."""
+        return os.readlink("/proc/self/ns/net")
 
     def start(self) -> None:
         Path(self.socket).unlink(missing_ok=True)
@@ -114,7 +134,7 @@ class Contained:
             if command[0] == target == INIT:
                 command[0] = source
         self.process = subprocess.Popen(
-            command,
+            [*self.within(command[0]), *command],
             env=dict(one.split("=", 1) for one in self.asked["Env"]),
             cwd=self.asked["WorkingDir"],
             stdin=subprocess.DEVNULL,
@@ -124,6 +144,12 @@ class Contained:
         )
         threading.Thread(target=self._read, daemon=True).start()
         threading.Thread(target=self._end_all, args=(self.process,), daemon=True).start()
+
+    def within(self, program: str) -> tuple[str, ...]:
+        """The words before its command by which it has the network that was asked for; none before a program that is not there."""
+        network = self.asked.get("HostConfig", {}).get("NetworkMode", "host")
+        has_own = network != "host" and not NO_NAMESPACES and shutil.which(program) is not None
+        return ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh") if has_own else ()
 
     def _end_all(self, process: subprocess.Popen[bytes]) -> None:
         """With its first process everything in it ends."""
@@ -243,6 +269,9 @@ class Handler(BaseHTTPRequestHandler):
             done = self.engine.execs[parts[1]]
             pid = done.process.pid if done.process else 0
             self.answer(200, {"ExitCode": None if done.runs else done.code, "Pid": pid, "ContainerID": ""})
+        elif parts[0] == "networks":
+            found = self.engine.networks.get(parts[1])
+            self.refuse(404, "no such network") if found is None else self.answer(200, found)
         elif parts == ["containers", "json"]:
             label = json.loads(wanted["filters"])["label"][0].split("=", 1)
             found = [(name, one.asked["Labels"]) for name, one in self.engine.containers.items()]
@@ -266,6 +295,18 @@ class Handler(BaseHTTPRequestHandler):
             found = image in self.engine.pullable
             self.engine.images |= {image, image.removesuffix(":latest")} if found else set()
             self.answer(200, {"status": "done"} if found else {"error": self.engine.refusal})
+        elif parts == ["networks", "create"]:
+            if self.engine.no_network:
+                self.refuse(500, self.engine.no_network)
+                return
+            self.engine.networks |= {} if self.engine.forgets_networks else {asked["Name"]: asked}
+            self.answer(201, {"Id": asked["Name"]})
+        elif parts == ["containers", "create"] and (mode := asked["HostConfig"]["NetworkMode"]) not in {
+            "host",
+            "none",
+            *self.engine.networks,
+        }:
+            self.refuse(404, f"network {mode} not found")
         elif parts == ["containers", "create"]:
             self.engine.created.append(asked)
             self.engine.containers[wanted["name"]] = Contained(asked, asked["Entrypoint"] + asked["Cmd"])

@@ -14,9 +14,10 @@ from pathlib import Path
 
 from headrace.node_executor.runtimes.container_engine import Engine, EngineError
 from tests.patience import PATIENCE
+from tests.private_network import own_network
 
 IMAGE = "localhost/headrace-test:1"
-PROGRAMS = ("sh", "sleep", "touch", "seq", "cat", "true", "id", "kill")
+PROGRAMS = ("sh", "bash", "sleep", "touch", "seq", "cat", "true", "id", "kill", "readlink")
 TRIES = tuple(product(("overlay", "vfs"), ("runc", "crun")))
 """Storage drivers and runtimes, tried in this order: which of them work depends on the machine's cgroups and file systems."""
 
@@ -26,34 +27,62 @@ class NotHere(Exception):
 
 
 class Podman:
-    """Podman's service at `socket`, with everything of it in `directory`. `stop` and `start` are what an upgrade of it does."""
+    """Podman's service at `socket`, with everything of it in `directory`. `stop` and `start` are what an upgrade of it does.
+
+    `within`: the words before each command of it, for the network that is its host's. `no_bridge`: why it can make no network of
+    containers; empty if it can.
+    """
 
     image = IMAGE
+    interfaces = ("lo", "eth0")
+    """What a container with a network of its own has."""
 
-    def __init__(self, directory: Path, driver: str, runtime: str) -> None:
+    def __init__(self, directory: Path, driver: str, runtime: str, within: tuple[str, ...] = ()) -> None:
         self.socket = str(directory / "podman.sock")
+        self.no_bridge = ""
+        self._within = within
         self._service: subprocess.Popen[bytes] | None = None
         engine, storage = directory / "containers.conf", directory / "storage.conf"
         limits = '[containers]\ndefault_ulimits=["nofile=1024:1024","nproc=10000:10000"]\n'
         engine.write_text(f'{limits}[engine]\nruntime="{runtime}"\ncgroup_manager="cgroupfs"\nevents_logger="file"\n')
+        with engine.open("a") as file:
+            file.write(f'[network]\nnetwork_config_dir="{directory}/networks"\n')
         storage.write_text(f'[storage]\ndriver="{driver}"\nrunroot="{directory}/run"\ngraphroot="{directory}/root"\n')
         self._env = {**os.environ, "CONTAINERS_CONF": str(engine), "CONTAINERS_STORAGE_CONF": str(storage)}
 
     def call(self, *words: str) -> str:
         """Podman itself, as a command. Raises `NotHere`."""
         try:
-            done = subprocess.run(["podman", *words], env=self._env, capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run(
+                [*self._within, "podman", *words], env=self._env, capture_output=True, text=True, timeout=60, check=False
+            )
         except subprocess.TimeoutExpired:
             raise NotHere(f"podman {words[0]} takes longer than a minute") from None
         if done.returncode:
             raise NotHere(f"podman {words[0]}: {(done.stderr.strip().splitlines() or ['no reason'])[-1]}")
         return done.stdout
 
-    def start(self) -> None:
-        """The service answers. Raises `NotHere`."""
-        command = ["podman", "system", "service", "--time=0", f"unix://{self.socket}"]
+    @property
+    def namespace(self) -> str:
+        """The network namespace of its host."""
+        return subprocess.run(
+            [*self._within, "readlink", "/proc/self/ns/net"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    def why_no_bridge(self) -> str:
+        """Why it can give containers no network of their own; empty if it can."""
+        try:
+            self.call("run", "--rm", "--network=bridge", IMAGE, "true")
+        except NotHere as reason:
+            return str(reason)
+        return ""
+
+    def start(self, **variables: str) -> None:
+        """The service answers; `variables` of its environment are others than usual. Raises `NotHere`."""
+        env = {**self._env, **variables}
+        command = [*self._within, "podman", "system", "service", "--time=0", f"unix://{self.socket}"]
         quiet = subprocess.DEVNULL  # monitors of containers write a file `oom` into the working directory
-        self._service = subprocess.Popen(command, env=self._env, cwd=Path(self.socket).parent, stdout=quiet, stderr=quiet)
+        self._service = subprocess.Popen(command, env=env, cwd=Path(self.socket).parent, stdout=quiet, stderr=quiet)
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -100,8 +129,15 @@ def make_image(path: Path) -> None:
             archive.addfile(made)
 
 
-def podman(directory: Path) -> Iterator[Podman]:
-    """One that has run a container, to be ended by going on. Raises `NotHere`."""
+def podman(directory: Path, within: tuple[str, ...] | None = None) -> Iterator[Podman]:
+    """One that has run a container, to be ended by going on. Raises `NotHere`.
+
+    `within` as in `Podman`; None: in a network namespace of its own, so that no bridge of it is left on this machine.
+    """
+    if within is None:
+        with own_network() as words:
+            yield from podman(directory, words)
+        return
     if shutil.which("podman") is None:
         raise NotHere("podman is not installed")
     if os.geteuid() != 0:
@@ -113,10 +149,11 @@ def podman(directory: Path) -> Iterator[Podman]:
             continue
         place = directory / f"{driver}-{runtime}"
         place.mkdir()
-        one = Podman(place, driver, runtime)
+        one = Podman(place, driver, runtime, within)
         try:
             one.call("import", str(directory / "image.tar"), IMAGE)
             one.call("run", "--rm", "--network=host", "--memory=64m", "--pids-limit=100", IMAGE, "true")
+            one.no_bridge = one.why_no_bridge()
             one.start()
         except NotHere as reason:
             reasons.append(f"{driver} and {runtime}: {reason}")

@@ -15,6 +15,7 @@ import sys
 import pytest
 
 from headrace.contracts.values.account_numbers import FIRST
+from headrace.node_executor.system.metadata_address import rules_behind
 from headrace.provisioner.providers.boot import first_boot
 from tests.patience import PATIENCE
 from tests.unit.provisioner.providers.clouds import order_of
@@ -47,6 +48,7 @@ def reached(address):
     return "reached"
 print(json.dumps([reached("169.254.169.254"), reached("fd00:ec2::254")]))
 """
+REACHED, REFUSED = ["reached"] * 2, ["ConnectionRefusedError"] * 2
 NETWORKS = """\
 set -eu
 ip link set lo up
@@ -76,15 +78,25 @@ inside $behind "$PYTHON" -c "$ASKS"
 """
 
 
-def test_neither_an_account_of_jobs_nor_a_network_behind_the_instance_reaches_the_metadata_service() -> None:
-    rules = re.search(r"<<'RULES'\n(.*?)\nRULES\n", first_boot(order_of()), re.DOTALL)
-    assert rules is not None
+def asked_under(rules: str) -> tuple[list[str], list[str], list[str], list[str]]:
+    """What a network behind the machine finds without rules; and with them root, an account of jobs, and the network behind it."""
     python = shutil.which("python3", path=os.defpath) or sys.executable
-    given = {"PYTHON": python, "SERVES": SERVES, "ASKS": ASKS, "RULES": rules[1], "ACCOUNT": str(FIRST)}
+    given = {"PYTHON": python, "SERVES": SERVES, "ASKS": ASKS, "RULES": rules, "ACCOUNT": str(FIRST)}
     command = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-c", NETWORKS]
     done = subprocess.run(command, env=os.environ | given, capture_output=True, text=True, timeout=PATIENCE, check=False)
     if done.returncode and not done.stdout:
         pytest.skip(f"network namespaces cannot be made here: {done.stderr.strip()[-300:]}")
     before, root, job, behind = map(json.loads, done.stdout.splitlines())
-    refused = ["ConnectionRefusedError"] * 2
-    assert (before, root, job, behind) == (["reached"] * 2, ["reached"] * 2, refused, refused)
+    return before, root, job, behind
+
+
+def test_neither_an_account_of_jobs_nor_a_network_behind_the_instance_reaches_the_metadata_service() -> None:
+    rules = re.search(r"<<'RULES'\n(.*?)\nRULES\n", first_boot(order_of()), re.DOTALL)
+    assert rules is not None
+    assert asked_under(rules[1]) == (REACHED, REACHED, REFUSED, REFUSED)
+
+
+def test_a_container_behind_the_bridge_of_a_node_does_not_reach_it_and_what_is_behind_another_interface_does() -> None:
+    """The executor's rules for containers that have a network of their own."""
+    assert asked_under(rules_behind("out2")) == (REACHED, REACHED, REACHED, REFUSED)
+    assert asked_under(rules_behind("out3")) == (REACHED, REACHED, REACHED, REACHED)

@@ -23,7 +23,7 @@ from headrace.contracts.facts.levels import LEVEL as READS
 from headrace.contracts.transport.subjects import node_writer
 from headrace.health.config import BadAddress, read_config, serving
 from headrace.health.health import Health
-from headrace.node_executor.arguments import ALLOW, EC2, END, Settings, parse
+from headrace.node_executor.arguments import EC2, END, Settings, parse
 from headrace.node_executor.containers import containers_of, find_engine, keep_reconciling
 from headrace.node_executor.core import vocabulary as v
 from headrace.node_executor.core.node import Node
@@ -41,6 +41,7 @@ from headrace.node_executor.joining import NotJoined, with_login
 from headrace.node_executor.launch.environment import inherited
 from headrace.node_executor.launch.preparation import Bounds, Preparation
 from headrace.node_executor.launch.secrets import references
+from headrace.node_executor.metadata_rules import keep_from_metadata
 from headrace.node_executor.metrics import show
 from headrace.node_executor.monitoring.disk_usage import DiskUsageMonitor, Size
 from headrace.node_executor.monitoring.monitors import DeviceMonitors, MonitorListeners
@@ -63,7 +64,6 @@ from headrace.node_executor.system.daemon_thread import in_daemon_thread
 from headrace.node_executor.system.instance_lock import DirectoryInUse, InstanceLock
 from headrace.node_executor.system.log_setup import configure_logs
 from headrace.node_executor.system.machine import boot_id
-from headrace.node_executor.system.metadata_address import deny
 
 STOPPED, FAILED = 0, 1
 LAST_FACTS = 5.0
@@ -289,7 +289,6 @@ async def _keep_clean(journal: Journal) -> None:
 
 def _dependencies(settings: Settings, lock: int, monitors: DeviceMonitors) -> ExecutorDependencies:
     bounds = _bounds(settings)
-    keep_from_metadata(settings.metadata, bounds.accounts)
     workspace = Workspace(settings.data, settings.checkpoints, others=bounds.accounts.others)
     if not shows_polling(workspace.leases):
         _log.warning(
@@ -308,6 +307,7 @@ def _dependencies(settings: Settings, lock: int, monitors: DeviceMonitors) -> Ex
     runtime = ProcessRuntime(Spawner(program, lock), workspace.kept)
     engine = find_engine(settings.containers, os.environ.get("XDG_RUNTIME_DIR", ""))
     containers = containers_of(settings, engine, runtime)
+    keep_from_metadata(settings.metadata, bounds.accounts, containers=containers is not None)
     known = {workspace.name(left.order) for left in journal.open.values()}
     if bounds.groups is not None:
         bounds.groups.sweep(known)
@@ -353,13 +353,6 @@ def _bounds(settings: Settings) -> Bounds:
         if missing:
             _log.warning("not_limited", what=missing, reason=why or "the controllers are not there")
     return Bounds(accounts, groups, settings.pids)
-
-
-def keep_from_metadata(choice: str, accounts: Accounts) -> None:
-    """Deny jobs the metadata service of the cloud, if there are accounts of theirs to deny it to."""
-    if choice != ALLOW and accounts.numbers is not None and (why := deny(accounts.numbers)):
-        help_ = "install nftables, or block 169.254.169.254 for jobs in another way and give --metadata allow"
-        _log.warning("metadata_open_to_jobs", reason=why, help=help_)
 
 
 def registration(settings: Settings, isolation: str, levels: Mapping[str, str], inside: Mapping[str, str]) -> NodeRegisteredV1:

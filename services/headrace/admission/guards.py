@@ -1,4 +1,4 @@
-"""Restrictions of groups and tenants besides those of the queue (R13, R14): images, commands, submit rates. Pure.
+"""Restrictions besides those of the queue (R13, R14, R44): images, commands, networks of containers, submit rates. Pure.
 
 A group's rules guard against mistakes and document what is meant to run in the group. They do not isolate: a program that may run can
 start any other.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from headrace.contracts.facts.levels import NETWORKS
 from headrace.contracts.values.durations import DAY, MILLISECOND, MINUTE, format_duration
 from headrace.contracts.values.ids import job_id_time
 from headrace.contracts.values.reasons import REJECT_SENTENCES, RejectReason
@@ -16,7 +17,7 @@ from headrace.domain.queueing.admissible import Rejection
 from headrace.domain.state.rate_limit import JOB, left, rate_of, wait_for
 
 if TYPE_CHECKING:
-    from headrace.contracts.documents.model import Group
+    from headrace.contracts.documents.model import Group, Profile
     from headrace.contracts.messages.submissions import JobSubmission
     from headrace.domain.state.state import State
 
@@ -55,6 +56,17 @@ def has_rules(group: Group | None) -> bool:
     rules = group.runtime
     images, commands = (*rules.allow_images, *rules.deny_images), (*rules.allow_commands, *rules.deny_commands)
     return bool(images or commands or rules.deny_env or rules.secrets)
+
+
+def network_unstated(state: State, profile: Profile) -> Rejection | None:
+    """Rejection of a container of a gang whose profile does not say which network it has (R44), or None."""
+    if profile.replicas == 1 or profile.network is not None or state.terms.level < NETWORKS:
+        return None
+    message = (
+        f"network: profile {profile.name} has {profile.replicas} replicas and does not say which network their containers have; write "
+        "network: host in the profile if they have to reach each other, else network: private; or submit without an image"
+    )
+    return Rejection(RejectReason.NETWORK_UNSTATED, message)
 
 
 def _forbidden_names(group: Group, submission: JobSubmission) -> Rejection | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.admission.amounts import GivenAmounts, RequestedJob, given_to
 from headrace.admission.array_range import jobs_in, read_array
-from headrace.admission.guards import against_rules, id_too_old, too_fast
+from headrace.admission.guards import against_rules, id_too_old, network_unstated, too_fast
 from headrace.admission.runtime import NO_RULES, default_request, rules_of, text_of, uses, with_defaults
 from headrace.contracts import facts as f
 from headrace.contracts.facts.admission import Dependency
@@ -162,6 +162,8 @@ def judge(
 
 def amounts_of(state: State, asker: Asker, queue: Queue, asked: RequestedJob) -> GivenAmounts | Declined:
     """What one replica gets; a rejection if the profile does not allow it or no node could ever run it."""
+    if asked.contained and (unstated := network_unstated(state, queue[1])) is not None:
+        return Declined(unstated)
     given = given_to(state, queue, asked, beyond=asker.user in queue[0].document.beyond_limit)
     return Declined(given) if isinstance(given, Rejection) else given
 

@@ -16,9 +16,11 @@ import msgspec
 
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder
+from headrace.contracts.facts.levels import NETWORKS
 from headrace.contracts.messages.orders import ADDRESS, NodeAnswer, StartOrder, StopOrder
 from headrace.contracts.transport.subjects import node_writer
 from headrace.contracts.values.ids import lease_id
+from headrace.contracts.values.networks import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -200,7 +202,16 @@ def _start(state: State, job: JobRecord, lease: LeaseState, text: JobText | None
         mounts=text.mounts if text is not None else (),
         account=state.accounts.get((job.tenant, job.user), 0),
         array=job.array.range if job.array is not None else None,
+        network=_network(state, job) if text is not None and text.image else "",
     )
+
+
+def _network(state: State, job: JobRecord) -> str:
+    """The network of the job's containers by its profile as it is now (R44); empty below the level that knows networks."""
+    if state.terms.level < NETWORKS:
+        return ""
+    profile = state.profile(job.tenant, job.profile)
+    return (profile.network if profile is not None else None) or PRIVATE
 
 
 def _address(state: State, name: str) -> str:

@@ -31,6 +31,8 @@ PROFILES = (
     profile("one"),
     profile("half", request={GPU: GPU_UNITS // 2}),
     profile("gang", 3, replicas=2),
+    profile("x-host", 3, replicas=2, network="host"),
+    profile("x-private", 3, replicas=2, network="private"),
     profile("huge", 99),
     profile("wide", 6),
     profile("elsewhere", pools=("hall", "nowhere")),
@@ -505,3 +507,26 @@ def test_what_is_frozen_takes_jobs_which_wait(history):
     close(history, "policy", "ml", "freeze")
     close(history, "pool", "hall", "freeze", "")
     assert isinstance(judged(history), f.JobAdmittedV1)
+
+
+UNSTATED = (
+    "network: profile gang has 2 replicas and does not say which network their containers have; write network: host in the profile if they "
+    "have to reach each other, else network: private; or submit without an image"
+)
+
+
+def test_containers_of_a_gang_need_a_profile_that_says_which_network_they_have(history):
+    """R44."""
+
+    def verdict(name: str, image: str) -> tuple[str, str] | None:
+        return rejection_of(judged(history, ANN._replace(profile=name, user="carl"), image=image))
+
+    assert verdict("gang", "trainer:1") == ("NETWORK_UNSTATED", UNSTATED)
+    assert [verdict("gang", ""), *(verdict(name, "trainer:1") for name in ("x-host", "x-private", "two"))] == [None] * 4
+
+
+def test_below_level_3_containers_of_a_gang_are_admitted_as_ever(history):
+    """R44."""
+    history.state.terms.level = 2
+    fact = judged(history, ANN._replace(profile="gang", user="carl"), image="trainer:1")
+    assert (type(fact), rejection_of(fact)) == (f.JobAdmittedV1, None)

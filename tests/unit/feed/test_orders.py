@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.contracts import facts as f
+from headrace.contracts.documents.model import Profile
 from headrace.contracts.facts.fact import DeviceShare, Ladder
 from headrace.contracts.messages.orders import NodeAnswer, StartOrder, StopOrder
 from headrace.contracts.messages.submissions import JobText
@@ -79,6 +80,35 @@ def test_a_start_carries_the_number_of_the_users_account_from_level_2_on(hall, n
     hall.append_facts("governance", f.InstallationLevelV1(level=2, release="0.2.0"))
     (order,) = orders_for(hall.state, news, text_of)["gpu01"].starts
     assert (before.account, order.account) == (0, former_number(*job.split(".")[:2]))
+
+
+@pytest.mark.parametrize(("stated", "told"), [(None, "private"), ("private", "private"), ("host", "host"), ("none", "none")])
+def test_a_container_is_told_the_network_of_its_profile_from_level_3_on_and_a_process_none(hall, news, stated, told):
+    """R44."""
+    job = hall.job(1)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    (before,) = orders_for(hall.state, news, text_of)["gpu01"].starts
+    profile = Profile(name="one", request={GPU: GPU_UNITS}, pools=("hall",), network=stated)
+    levels = (f.InstallationLevelV1(level=2, release="0.2.0"), f.InstallationLevelV1(level=3, release="0.3.0"))
+    for level in levels:
+        hall.append_facts("governance", level)
+    hall.append_facts("governance", f.ProfileAppliedV1(author="acme.alice", profile=profile))
+    (order,) = orders_for(hall.state, news, text_of)["gpu01"].starts
+    (of_process,) = orders_for(hall.state, news, lambda _: JobText(command=("true",)))["gpu01"].starts
+    assert (before.network, order.network, of_process.network) == ("", told, "")
+
+
+def test_a_container_whose_profile_was_deleted_has_a_private_network(hall, news):
+    """R44."""
+    job = hall.job(1)
+    hall.admit(job)
+    hall.grant(job, ("gpu01", "g0"))
+    for level in (2, 3):
+        hall.append_facts("governance", f.InstallationLevelV1(level=level, release="0"))
+    del hall.state.profiles["", "one"]
+    (order,) = orders_for(hall.state, news, text_of)["gpu01"].starts
+    assert order.network == "private"
 
 
 def test_each_replica_of_a_gang_is_told_who_the_others_are(hall, news):

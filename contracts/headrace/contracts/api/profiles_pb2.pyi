@@ -12,7 +12,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Profile(_message.Message):
-    __slots__ = ("name", "request", "replicas", "gpu_models", "mig", "isolation", "pools", "reclaim_before_spill", "policy_order", "etag", "closed", "sequence", "warnings", "default_time_limit", "max_time_limit", "spot", "topology")
+    __slots__ = ("name", "request", "replicas", "gpu_models", "mig", "isolation", "pools", "reclaim_before_spill", "policy_order", "etag", "closed", "sequence", "warnings", "default_time_limit", "max_time_limit", "spot", "topology", "network")
     class RequestEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,7 @@ class Profile(_message.Message):
     MAX_TIME_LIMIT_FIELD_NUMBER: _ClassVar[int]
     SPOT_FIELD_NUMBER: _ClassVar[int]
     TOPOLOGY_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_FIELD_NUMBER: _ClassVar[int]
     name: str
     request: _containers.ScalarMap[str, str]
     replicas: int
@@ -54,7 +55,8 @@ class Profile(_message.Message):
     max_time_limit: str
     spot: bool
     topology: Topology
-    def __init__(self, name: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ..., replicas: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., mig: _Optional[str] = ..., isolation: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., reclaim_before_spill: _Optional[bool] = ..., policy_order: _Optional[_Iterable[str]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., default_time_limit: _Optional[str] = ..., max_time_limit: _Optional[str] = ..., spot: _Optional[bool] = ..., topology: _Optional[_Union[Topology, _Mapping]] = ...) -> None: ...
+    network: str
+    def __init__(self, name: _Optional[str] = ..., request: _Optional[_Mapping[str, str]] = ..., replicas: _Optional[int] = ..., gpu_models: _Optional[_Iterable[str]] = ..., mig: _Optional[str] = ..., isolation: _Optional[str] = ..., pools: _Optional[_Iterable[str]] = ..., reclaim_before_spill: _Optional[bool] = ..., policy_order: _Optional[_Iterable[str]] = ..., etag: _Optional[str] = ..., closed: _Optional[str] = ..., sequence: _Optional[str] = ..., warnings: _Optional[_Iterable[str]] = ..., default_time_limit: _Optional[str] = ..., max_time_limit: _Optional[str] = ..., spot: _Optional[bool] = ..., topology: _Optional[_Union[Topology, _Mapping]] = ..., network: _Optional[str] = ...) -> None: ...
 
 class Topology(_message.Message):
     __slots__ = ("require", "prefer")

@@ -259,7 +259,8 @@ class Profile(Document, frozen=True, kw_only=True):
     """What one replica takes, the number of replicas, and the pools it may use, in order of preference.
 
     `tenant` is empty for a profile of the provider, which every tenant may use. Time limits in microseconds (R33). `spot`: its jobs may run
-    on spot instances even if they are not preemptible. `topology`: where the replicas of a gang stand (R40).
+    on spot instances even if they are not preemptible. `topology`: where the replicas of a gang stand (R40). `network`: the network of its
+    jobs in containers, one of `values.networks` (R44); None: private, and containers of gangs are refused.
     """
 
     tenant: str = ""
@@ -276,6 +277,7 @@ class Profile(Document, frozen=True, kw_only=True):
     max_time_limit: int | None = None
     spot: bool = False
     topology: Topology | None = None
+    network: str | None = None
 
 
 class PolicyProfile(Document, frozen=True, kw_only=True):

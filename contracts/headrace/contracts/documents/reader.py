@@ -20,6 +20,7 @@ from headrace.contracts.values.amounts import GPU, GPU_MEMORY, GPU_UNITS, Amount
 from headrace.contracts.values.durations import SECOND, format_duration
 from headrace.contracts.values.isolation import ANY, LEVELS
 from headrace.contracts.values.mig import FAMILIES, charge, family_of, slices_of
+from headrace.contracts.values.networks import NETWORKS
 
 REPLICAS_MAX = 1_000  # the grants of a gang are in one record, with a limited number of facts (R2)
 PRIORITY_MAX = 1_000_000
@@ -291,6 +292,7 @@ PROFILE = Shape(
         "pools": Several(w.TOKEN, least=1),
         "reclaim_before_spill": w.FLAG,
         "spot": w.FLAG,
+        "network": w.nullable(w.choice(*NETWORKS)),
         "topology": Shape(d.Topology, {"require": w.LABEL, "prefer": w.LABEL}, check=_check_topology),
         "policy_order": w.PATHS,
         **_TIME_LIMITS,

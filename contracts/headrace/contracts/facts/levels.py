@@ -73,6 +73,9 @@ MAINTENANCE = 3
 IDLE = 3
 """The level from which idle leases are marked (R39)."""
 
+NETWORKS = 3
+"""The level from which containers have the network that their profile names (R44)."""
+
 GPU_SHARES = 3
 """The level from which a job may ask for GPU memory (R42), and GPU models may be governed (R43)."""
 

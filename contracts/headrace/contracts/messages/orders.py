@@ -27,6 +27,7 @@ class StartOrder(Value, frozen=True, kw_only=True):
     be read now, because a key is missing: the node starts it only on an order without this.
     `account`: the number of the user's account (`account.numbered`); 0 below level 2, where the node makes it from the user's name.
     `array`: the array to which the job belongs; its index stands in its id.
+    `network`: that of a container, one of `values.networks` (R44); empty below level 3, where containers have that of the host.
     """
 
     lease: str
@@ -55,6 +56,7 @@ class StartOrder(Value, frozen=True, kw_only=True):
     mounts: tuple[Mount, ...] = ()
     account: int = 0
     array: ArrayRange | None = None
+    network: str = ""
 
 
 class StopOrder(Value, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ class RejectReason(StrEnum):
     UNKNOWN_QUEUE = "UNKNOWN_QUEUE"
     NOT_ALLOWED = "NOT_ALLOWED"
     RUNTIME_RULE = "RUNTIME_RULE"
+    NETWORK_UNSTATED = "NETWORK_UNSTATED"
     BEYOND_PROFILE = "BEYOND_PROFILE"
     EXCEEDS_POOL_CAPACITY = "EXCEEDS_POOL_CAPACITY"
     NO_SUITABLE_NODE = "NO_SUITABLE_NODE"
@@ -37,6 +38,7 @@ REJECT_SENTENCES: dict[RejectReason, str] = {
     RejectReason.UNKNOWN_QUEUE: "the queue does not exist; a queue is <policy>/<profile>",
     RejectReason.NOT_ALLOWED: "this user may not submit to this queue",
     RejectReason.RUNTIME_RULE: "the group's runtime rules forbid what the job asks for",
+    RejectReason.NETWORK_UNSTATED: "the profile does not say which network the containers of a gang have",
     RejectReason.BEYOND_PROFILE: "the request is larger than the profile",
     RejectReason.EXCEEDS_POOL_CAPACITY: "no pool of the profile is large enough, even when empty",
     RejectReason.NO_SUITABLE_NODE: "no node of the profile's pools could hold it, even when empty",

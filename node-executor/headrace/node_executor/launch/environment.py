@@ -13,6 +13,7 @@ from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.messages.orders import StartOrder
 from headrace.contracts.values.amounts import GPU, GPU_UNITS, format_amount
 from headrace.contracts.values.ids import array_of, index_of, split_job_key
+from headrace.contracts.values.networks import NONE, PRIVATE
 from headrace.node_executor.files.workspace import Paths
 from headrace.node_executor.system.accounts import UserAccount
 
@@ -123,19 +124,15 @@ def _share(share: DeviceShare) -> str:
 def _gang(order: StartOrder) -> dict[str, str]:
     """Addresses of the replicas and where they meet (R35). Without a port in the first address, all compute the same one.
 
-    Replicas that are all on this node meet on the loopback address, which needs no name to be resolved.
+    Replicas that are all on this node meet on the loopback address, which needs no name to be resolved. Those in containers with networks
+    of their own meet nowhere (R44), and get no addresses.
     """
+    rank, replicas = str(order.rank), str(order.replicas)
+    numbers = {"HEADRACE_RANK": rank, "HEADRACE_REPLICAS": replicas, "RANK": rank, "WORLD_SIZE": replicas}
+    if order.image and order.network in (PRIVATE, NONE) and order.replicas > 1:
+        return numbers
     first = order.peers[0] if len(set(order.peers)) > 1 else "127.0.0.1"
     host, colon, port = first.rpartition(":")
     if not (colon and port.isdecimal()):
         host, port = first, str(_PORT_FIRST + crc32(f"{order.job}/{order.attempt}".encode()) % _PORTS)
-    rank, replicas = str(order.rank), str(order.replicas)
-    return {
-        "HEADRACE_RANK": rank,
-        "HEADRACE_REPLICAS": replicas,
-        "HEADRACE_PEERS": ",".join(order.peers),
-        "RANK": rank,
-        "WORLD_SIZE": replicas,
-        "MASTER_ADDR": host,
-        "MASTER_PORT": port,
-    }
+    return {**numbers, "HEADRACE_PEERS": ",".join(order.peers), "MASTER_ADDR": host, "MASTER_PORT": port}

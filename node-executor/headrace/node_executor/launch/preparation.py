@@ -10,6 +10,7 @@ from headrace.contracts.documents.model import Mount
 from headrace.contracts.messages.orders import StartOrder
 from headrace.contracts.values.amounts import CPU, MEMORY
 from headrace.contracts.values.ids import split_job_key
+from headrace.contracts.values.networks import HOST
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.files.workspace import Paths, Workspace
 from headrace.node_executor.launch.environment import account_environment, job_environment
@@ -126,6 +127,7 @@ class Preparation:
             pids=self._bounds.pids,
             mounts=order.mounts,
             login=login,
+            network=order.network or HOST,
         )
 
     def _values(self, order: StartOrder) -> dict[str, str]:

@@ -7,7 +7,8 @@ code?*
 - `process` starts plain processes, each kept by a small process of its own (`keeper.c`, or `keeper.py` if that cannot be built);
   `keeper_client` sends them orders and reads their reports; `job_log` writes the executor's own lines into a job's log.
 - `container` runs jobs with an image by Docker or Podman; `container_run` is the process that represents a container,
-  `container_request` the bodies of requests to the engine, and `container_init.c` the first process in a container.
+  `container_request` the bodies of requests to the engine, `container_network` makes the network that private containers share, and
+  `container_init.c` is the first process in a container.
 
 They never decide when to start or to stop, and never touch devices or directories.
 """
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from headrace.contracts.documents.model import Mount
+from headrace.contracts.values.networks import PRIVATE
 from headrace.node_executor.runtimes.job_log import Output
 from headrace.node_executor.system.accounts import UserAccount
 from headrace.node_executor.system.cgroups import LeaseGroup
@@ -40,7 +42,7 @@ class Container(NamedTuple):
     """What a container is made from: `binds`: paths that are the same inside, `devices`: CDI names, `nodes`: device nodes.
 
     `mounts`: directories of the node that the group's rules add. Limits as in `cgroups.Limits`; 0: unlimited. `login`: `USER:PASSWORD` for
-    the image's registry; "" without one.
+    the image's registry; "" without one. `network`: one of `values.networks`.
     """
 
     image: str
@@ -52,6 +54,7 @@ class Container(NamedTuple):
     pids: int = 0
     mounts: tuple[Mount, ...] = ()
     login: str = ""
+    network: str = PRIVATE
 
 
 class Launch(NamedTuple):

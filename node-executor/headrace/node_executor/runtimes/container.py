@@ -19,8 +19,10 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from headrace.contracts.values.networks import PRIVATE
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, End, Launch, Running, RuntimeListener, container_run
 from headrace.node_executor.runtimes.container_engine import Engine, EngineError
+from headrace.node_executor.runtimes.container_network import make_network
 from headrace.node_executor.runtimes.container_request import CDI, LEASE, OWNER, creation, describe_devices, execution
 from headrace.node_executor.runtimes.process import ProcessRuntime
 from headrace.node_executor.system.cgroups import group_of_process, out_of_memory
@@ -199,11 +201,14 @@ class ContainerRuntime:
             self._write_spec(launch, {"exec": execution(launch)})
         else:
             describe_devices(launch)
+            network = launch.container.network if launch.container else ""
+            if network == PRIVATE:
+                make_network(self._engine, ANSWERS_WITHIN, podman=self._podman)
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self._directory}/{launch.name}.printed")
             where, body = creation(launch, podman=self._podman, init=self._init, owner=self._owner)
             image, login = (launch.container.image, launch.container.login) if launch.container else ("", "")
-            self._write_spec(launch, {"image": image, "login": login, "where": where, "create": body})
+            self._write_spec(launch, {"image": image, "login": login, "network": network, "where": where, "create": body})
 
     def _write_spec(self, launch: Launch, what: dict[str, Any]) -> None:
         begin = f"{self._directory}/{launch.name}"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.contracts.facts.fact import DeviceShare
+from headrace.contracts.values.networks import HOST, NONE, PRIVATE
 from headrace.node_executor.devices import Devices
 from headrace.node_executor.runtimes import Container, Launch
 
@@ -23,10 +24,21 @@ INIT = "/.headrace-init"
 LEASE, OWNER = "headrace.lease", "headrace.executor"
 """Labels of a container: the name of its lease here, and the executor."""
 
+NETWORK = "headrace"
+"""Name of the engine's network for containers that have one of their own."""
+
 PODMAN = "/v4.0.0/libpod"
 """Beginning of the paths of Podman's own API."""
 
 MIB = 1024 * 1024
+
+_PODMANS_NETWORK: dict[str, dict[str, Any]] = {
+    PRIVATE: {"netns": {"nsmode": "bridge"}, "networks": {NETWORK: {}}},
+    HOST: {"netns": {"nsmode": "host"}},
+    NONE: {"netns": {"nsmode": "none"}},
+}
+"""What Podman is told of each network; named for each, so that no setting of the engine changes it."""
+
 PERIOD, _LEAST_QUOTA = 100_000, 1_000
 """Microseconds over which CPU time is shared out, and the least of them that a container can have."""
 
@@ -62,7 +74,7 @@ def _podmans(launch: Launch, asked: Container, init: str, owner: str) -> dict[st
             {"type": "bind", "source": source, "destination": target, "options": ["rbind", "ro" if fixed else "rw"]}
             for source, target, fixed in _binds(asked, init)
         ],
-        "netns": {"nsmode": "host"},
+        **_PODMANS_NETWORK[asked.network],
         "cap_drop": ["ALL"],
         "no_new_privileges": True,
         "log_configuration": {"driver": "k8s-file", "size": launch.output.limit},
@@ -74,7 +86,7 @@ def _podmans(launch: Launch, asked: Container, init: str, owner: str) -> dict[st
 def _dockers(launch: Launch, asked: Container, init: str, owner: str) -> dict[str, Any]:
     host: dict[str, Any] = {
         "Binds": [f"{source}:{target}{':ro' if fixed else ''}" for source, target, fixed in _binds(asked, init)],
-        "NetworkMode": "host",
+        "NetworkMode": NETWORK if asked.network == PRIVATE else asked.network,
         "Init": not init,
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],

@@ -56,6 +56,12 @@ BEGINNING = 1_000
 OUT_OF_MEMORY = "out-of-memory"
 """Last word of `told` if the kernel killed processes of the container for want of memory."""
 
+NETWORK_FAILED = (
+    "; the container engine could not make the job's private network: see that netavark or the plugins of CNI, and iptables or nftables, "
+    "are installed for it, or write network: host in the profile"
+)
+_NETWORKING = re.compile(r"netavark|\bcni\b|plugin type|iptables|nftables|slirp4netns|network namespace|\bbridge\b|\bveth")
+
 _NOT_FOUND, _UNUSABLE = ("executable file not found", "no such file or directory"), ("permission denied", "exec format error")
 
 
@@ -327,17 +333,22 @@ def write_status(path: str, what: str) -> None:
     os.replace(f"{path}.new", path)
 
 
-def blamed(error: EngineError, program: str) -> str:
+def blamed(error: EngineError, program: str, network: str = "") -> str:
     """Return `failed CODE MESSAGE`: with the code of a shell if the job is at fault, 0 if the node is (R36).
 
     The job is at fault if its image cannot be pulled, or if its own `program` cannot be executed: the engine's own programs, such as its
-    init, may be missing as well.
+    init, may be missing as well. Programs by which it makes a private network often do not say what they lack.
     """
     text = str(error).lower()
     code = COULD_NOT if isinstance(error, NoImage) else 0
     if error.status in {400, 404, 500} and re.search(rf'exec: "{re.escape(program.lower())}"', text):
         code = 127 if any(part in text for part in _NOT_FOUND) else 126 if any(part in text for part in _UNUSABLE) else 0
-    return f"failed {code} {' '.join(str(error).split())}"
+    way_out = (
+        NETWORK_FAILED
+        if network == "private" and not code and not text.startswith("the image") and _NETWORKING.search(text)
+        else ""
+    )
+    return f"failed {code} {' '.join(str(error).split())}{way_out}"
 
 
 def main(path: str) -> int:
@@ -352,7 +363,7 @@ def main(path: str) -> int:
         write_status(spec["told"], f"lost {lost}")
     except (EngineError, *UNREADABLE) as wrong:
         error = wrong if isinstance(wrong, EngineError) else Unreadable(0, f"its answer cannot be understood: {wrong!r}")
-        write_status(spec["told"], blamed(error, spec.get("program", "")))
+        write_status(spec["told"], blamed(error, spec.get("program", ""), spec.get("network", "")))
         if "create" in spec:
             with contextlib.suppress(EngineError):
                 engine.remove(spec["name"], ANSWERS_WITHIN)

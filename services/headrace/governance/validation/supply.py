@@ -101,7 +101,7 @@ def _newer_parts(document: object) -> Iterator[tuple[str | int, ...]]:
         yield from (("shares", index, "cap") for index, share in enumerate(document.shares) if share.cap)
     elif isinstance(document, Profile):
         yield from (("spot",),) if document.spot else ()
-        yield from ((key,) for key in (*_TIME_LIMITS, "topology") if getattr(document, key) is not None)
+        yield from ((key,) for key in (*_TIME_LIMITS, "topology", "network") if getattr(document, key) is not None)
     elif isinstance(document, Policy):
         yield from ((key,) for key in _newer_policy_keys(document))
 

@@ -365,6 +365,14 @@ polices: []
             "profiles[0].topology.prefer: rack is required already; prefer a narrower level, or leave prefer out",
         ),
         (
+            "profiles: [{name: p, request: {gpu: 1}, pools: [a], network: hosts}]",
+            "profiles[0].network: 'hosts' is not one of private, host, none; did you mean 'host'?",
+        ),
+        (
+            "profiles: [{name: p, request: {gpu: 1}, pools: [a], network: {mode: host}}]",
+            "profiles[0].network: write one of private, host, none or null, not a mapping",
+        ),
+        (
             "policies: [{name: p, profiles: [], idle: yield}]",
             "policies[0].idle: nothing says how long a lease has to be idle; write idle_after: 30m beside it, or leave idle out (R39)",
         ),

@@ -113,3 +113,12 @@ def test_keys_of_a_policy_that_older_releases_cannot_read_wait_for_the_level(ins
     assert found == tuple(f"policies[0].{key}: {message}" for key in ("fair_among", "per_user"))
     text = "groups: [{name: g}]\npolicies: [{name: p, group: g, profiles: [], idle_after: 30m, idle: yield}]"
     assert installation.plan(text).errors == tuple(f"policies[0].{key}: {message}" for key in ("idle_after", "idle"))
+
+
+def test_the_network_of_containers_waits_for_the_level(installation):
+    installation.state.terms.level = 2
+    text = (
+        "pools: [{name: a, selector: {x: y}}]\n"
+        "profiles: [{name: open, request: {gpu: 1}, pools: [a], network: private}, {name: silent, request: {gpu: 1}, pools: [a]}]"
+    )
+    assert installation.plan(text).errors == (f"profiles[0].network: {NOT_YET}",)

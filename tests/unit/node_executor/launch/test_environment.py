@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from headrace.contracts.facts.fact import DeviceShare
 from headrace.contracts.values.arrays import ArrayRange
 from headrace.node_executor.files.workspace import Paths
@@ -106,6 +110,23 @@ def test_replicas_on_one_node_meet_on_the_loopback_and_an_address_with_a_port_is
     assert together["MASTER_ADDR"] == "127.0.0.1"
     named = job_environment(make_order(replicas=2, peers=("gpu01:4000", "gpu02:4000")), PATHS, {}, {}, {})
     assert (named["MASTER_ADDR"], named["MASTER_PORT"]) == ("gpu01", "4000")
+
+
+@pytest.mark.parametrize("network", ["private", "none"])
+def test_replicas_in_containers_that_do_not_reach_each_other_get_no_addresses(make_order, network: str) -> None:
+    """R44."""
+    peers = ("gpu01", "gpu02")
+
+    def where_they_meet(**fields: Any) -> dict[str, str]:
+        env = job_environment(make_order(**fields), PATHS, {}, {}, {})
+        return {name: value for name, value in env.items() if name in {"MASTER_ADDR", "MASTER_PORT", "HEADRACE_PEERS", "RANK"}}
+
+    gang = {"rank": 1, "replicas": 2, "peers": peers, "image": "trainer:1"}
+    assert where_they_meet(**gang, network=network) == {"RANK": "1"}
+    assert where_they_meet(**gang, network="host") == where_they_meet(**gang) == where_they_meet(**{**gang, "image": ""})
+    assert where_they_meet(**gang)["MASTER_ADDR"] == "gpu01"
+    one = where_they_meet(peers=("gpu01",), image="trainer:1", network=network)
+    assert (one["MASTER_ADDR"], one["HEADRACE_PEERS"]) == ("127.0.0.1", "gpu01"), "one replica meets itself on its own loopback"
 
 
 def test_a_callback_knows_its_deadline_and_the_process_of_the_job() -> None:

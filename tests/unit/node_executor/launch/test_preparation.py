@@ -147,8 +147,18 @@ def test_a_group_that_cannot_be_made_is_the_nodes_fault(tmp_path, make_order) ->
 def test_what_has_an_image_is_given_its_own_directories_and_its_limits(preparation, make_order) -> None:
     prepared = preparation.prepare(make_order(image="trainer:1", amounts={"cpu": 500, "memory": 64}), "")
     binds = (prepared.paths.control, prepared.paths.checkpoints)
-    assert prepared.container == Container("trainer:1", binds, cpu=500, memory=64)
+    assert prepared.container == Container("trainer:1", binds, cpu=500, memory=64, network="host")
     assert prepared.group is None
+
+
+@pytest.mark.parametrize(("told", "given"), [("", "host"), ("private", "private"), ("host", "host"), ("none", "none")])
+def test_a_container_is_given_the_network_of_its_order_and_that_of_the_host_if_it_names_none(
+    preparation, make_order, told: str, given: str
+) -> None:
+    """R44: below level 3 no order names one."""
+    container = preparation.prepare(make_order(image="trainer:1", network=told), "").container
+    assert container is not None
+    assert container.network == given
 
 
 def test_the_login_of_its_registry_goes_with_an_image_and_not_into_the_environment(preparation, make_order, tmp_path) -> None:

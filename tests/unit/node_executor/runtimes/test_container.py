@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 from headrace.contracts.values.isolation import CONTAINED, UNABLE
+from headrace.contracts.values.networks import NETWORKS
 from headrace.node_executor.containers import SOCKETS, find_engine, remembered
 from headrace.node_executor.enforcement.in_containers import level_inside, levels_inside
 from headrace.node_executor.runtimes import CALLBACK, CannotStart, Container, End, Launch, Running, Runtime, RuntimeListener
 from headrace.node_executor.runtimes.container import ContainerRuntime
 from headrace.node_executor.runtimes.container_engine import Engine as Client
 from headrace.node_executor.runtimes.container_engine import EngineError
+from headrace.node_executor.runtimes.container_run import NETWORK_FAILED
 from headrace.node_executor.runtimes.either import Either
 from headrace.node_executor.runtimes.job_log import Output, pieces
 from headrace.node_executor.runtimes.keeper_client import Spawner
@@ -51,7 +53,8 @@ class Site:
         control = str(self.directory / "control")
         output = Output(str(self.directory / "log"), 100_000_000)
         env = {"PATH": "/usr/bin:/bin", "HEADRACE_CONTROL_DIR": control, "A": "b"}
-        asked = fields.pop("container", Container(self.image, (str(self.directory),)))
+        network = "host" if self.engine.no_bridge else "private"
+        asked = fields.pop("container", Container(self.image, (str(self.directory),), network=network))
         return Launch(name, command, env, str(self.directory), control, output, container=asked, **fields)
 
     def again(self) -> Site:
@@ -309,7 +312,7 @@ async def test_while_an_engine_hangs_everything_else_goes_on(tmp_path) -> None:
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(str(tmp_path / "engine.sock"))
         deaf.listen(128)
-        site = Site(tmp_path, SimpleNamespace(socket=str(tmp_path / "engine.sock")), "", "image")
+        site = Site(tmp_path, SimpleNamespace(socket=str(tmp_path / "engine.sock"), no_bridge=""), "", "image")
         stories = [started(site, "true", name=f"x.{number}.0") for number in range(100)]
         async with asyncio.timeout(PATIENCE / 2):
             assert await asyncio.to_thread(lambda: 7) == 7
@@ -425,6 +428,84 @@ async def test_where_the_engines_own_init_is_used_whose_fault_a_missing_program_
 async def test_an_image_that_is_not_here_is_pulled(engine, tmp_path, init) -> None:
     site = Site(tmp_path, engine, init, "other")
     assert await started(site, "true").ends() == 0
+    site.close()
+
+
+INTERFACES = """\
+readlink /proc/self/ns/net
+while read name rest; do case $name in *:) echo ${name%:*};; esac; done < /proc/net/dev
+"""
+
+
+async def test_a_container_has_the_network_that_it_was_given(site) -> None:
+    """R44."""
+    if site.engine.no_bridge:
+        pytest.skip(f"containers have no network of their own here: {site.engine.no_bridge}")
+    seen = {}
+    for number, network in enumerate(NETWORKS):
+        before = len(site.printed)
+        asked = Container(site.image, (str(site.directory),), network=network)
+        assert await started(site, "sh", "-c", INTERFACES, name=f"x.{number}.0", container=asked).ends() == 0
+        namespace, *interfaces = site.printed[before:].splitlines()
+        seen[network] = namespace == site.engine.namespace, tuple(interfaces)
+    of_host = seen["host"][1]
+    assert seen == {"private": (False, site.engine.interfaces), "host": (True, of_host), "none": (False, ("lo",))}
+
+
+async def test_the_network_of_private_containers_is_made_once_and_again_where_it_was_removed(engine, tmp_path, init) -> None:
+    site = Site(tmp_path, engine, init)
+    bridge = {"Name": "headrace", "Driver": "bridge", "Options": {"com.docker.network.bridge.name": "headrace0"}}
+    for number in range(2):
+        assert await started(site, "true", name=f"x.{number}.0").ends() == 0
+        assert engine.networks == {"headrace": bridge}
+        assert engine.created[-1]["HostConfig"]["NetworkMode"] == "headrace"
+        engine.networks.clear()
+    host = Container(site.image, network="host")
+    assert await started(site, "true", name="y.1.0", container=host).ends() == 0
+    assert engine.networks == {}
+    site.close()
+
+
+CANNOT = "the container engine cannot make the network headrace of private containers: no address pool is left"
+LOST = "the container engine does not have the network headrace that it has just made for private containers: Podman lacks netavark"
+OTHER = "the container engine's network headrace is not the bridge headrace0 of private containers; remove it"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"no_network": "no address pool is left"}, CANNOT),
+        ({"forgets_networks": True}, LOST),
+        ({"networks": {"headrace": {"Driver": "macvlan", "Options": {}}}}, OTHER),
+        ({"networks": {"headrace": {"Driver": "bridge", "Options": {"com.docker.network.bridge.name": "br0"}}}}, OTHER),
+        ({"networks": {"headrace": {"Driver": "bridge"}}}, OTHER),
+    ],
+)
+async def test_without_a_private_network_a_job_is_refused_by_the_node_with_the_way_out(
+    engine, tmp_path, init, fields: dict[str, Any], message: str
+) -> None:
+    for name, value in fields.items():
+        setattr(engine, name, value)
+    site = Site(tmp_path, engine, init)
+    with pytest.raises(CannotStart) as error:
+        await started(site, "true").runs()
+    assert error.value.exit_code is None
+    assert error.value.message.startswith(f"the node cannot start a container: {message}")
+    assert error.value.message.endswith(", or write network: host in the profile")
+    assert (engine.created, engine.containers) == ([], {})
+    site.close()
+
+
+async def test_why_an_engine_could_not_connect_a_private_container_has_the_way_out(engine, tmp_path, init) -> None:
+    site = Site(tmp_path, engine, init)
+    engine.broken_start = "netavark: No such file or directory (os error 2)"
+    with pytest.raises(CannotStart) as error:
+        await started(site, "true").runs()
+    assert (error.value.message, error.value.exit_code) == (engine.broken_start + NETWORK_FAILED, None)
+    site.runtime.forget("x.1.0")
+    with pytest.raises(CannotStart) as error:
+        await started(site, "true", container=Container(site.image, network="host")).runs()
+    assert error.value.message == engine.broken_start
     site.close()
 
 

@@ -18,11 +18,18 @@ from headrace.node_executor.runtimes.job_log import Output
 from headrace.node_executor.system.accounts import UserAccount
 
 
-def asked(*, podman: bool, **fields: Any) -> tuple[str, dict[str, Any]]:
+def asked(*, podman: bool, network: str = "private", **fields: Any) -> tuple[str, dict[str, Any]]:
     output = Output("/log", 1)
     mounts = (Mount(source="/srv/sets", target="/data"), Mount(source="/scratch", target="/scratch", read_only=False))
     container = Container(
-        "trainer:1", ("/control", "/ckpt"), ("nvidia.com/gpu=GPU-1",), cpu=2_500, memory=64, pids=100, mounts=mounts
+        "trainer:1",
+        ("/control", "/ckpt"),
+        ("nvidia.com/gpu=GPU-1",),
+        cpu=2_500,
+        memory=64,
+        pids=100,
+        mounts=mounts,
+        network=network,
     )
     launch = Launch("x.1.0", ("python", "train.py"), {"A": "b"}, "/work", "/control", output, container=container, **fields)
     return creation(launch, podman=podman, init="/native/init", owner="n:/data")
@@ -78,7 +85,8 @@ def test_podman_is_asked_for_the_same_by_its_own_api_which_takes_names_of_device
         "labels": {"headrace.lease": "x.1.0", "headrace.executor": "n:/data"},
         "stop_signal": 15,
         "init": False,
-        "netns": {"nsmode": "host"},
+        "netns": {"nsmode": "bridge"},
+        "networks": {"headrace": {}},
         "cap_drop": ["ALL"],
         "no_new_privileges": True,
         "log_configuration": {"driver": "k8s-file", "size": 1},
@@ -89,6 +97,15 @@ def test_podman_is_asked_for_the_same_by_its_own_api_which_takes_names_of_device
             "pids": {"limit": 100},
         },
     }
+
+
+@pytest.mark.parametrize(("network", "dockers"), [("private", "headrace"), ("host", "host"), ("none", "none")])
+def test_an_engine_is_told_the_network_by_name_so_that_no_setting_of_its_own_changes_it(network: str, dockers: str) -> None:
+    """R44."""
+    assert asked(podman=False, network=network)[1]["HostConfig"]["NetworkMode"] == dockers
+    body = asked(podman=True, network=network)[1]
+    found = body["netns"], body.get("networks")
+    assert found == (({"nsmode": "bridge"}, {"headrace": {}}) if network == "private" else ({"nsmode": network}, None))
 
 
 def test_devices_are_named_as_cdi_names_them(machine) -> None:

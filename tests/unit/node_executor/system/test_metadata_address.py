@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.contracts.values.account_numbers import COUNT, FIRST
-from headrace.node_executor.system.metadata_address import deny, rules
+from headrace.node_executor.metadata_rules import keep_from_metadata
+from headrace.node_executor.system.accounts import Accounts
+from headrace.node_executor.system.metadata_address import deny, deny_behind_bridge, rules, rules_behind
 from tests.patience import PATIENCE
 from tests.private_network import REACHES, WHY_NOT, private_network
 
 DENY = """
-from headrace.node_executor.main import keep_from_metadata
+from headrace.node_executor.metadata_rules import keep_from_metadata
 from headrace.node_executor.system.accounts import Accounts
 keep_from_metadata("CHOICE", Accounts("WHO"))
 """
@@ -69,6 +73,33 @@ def test_rules_name_the_accounts_and_replace_earlier_ones_of_the_same() -> None:
     assert "add table inet headrace_jobs_7" in rules(7, 7)
 
 
+def test_rules_for_a_bridge_name_it_and_stand_in_a_table_of_their_own() -> None:
+    lines = rules_behind("br7").splitlines()
+    assert lines[:2] == ["add table inet headrace_containers", "delete table inet headrace_containers"]
+    assert lines.count('    iifname "br7" jump metadata') == 2
+
+
 def test_without_nftables_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    assert deny((5, 9)) == "nft is missing"
+    assert (deny((5, 9)), deny_behind_bridge()) == ("nft is missing", "nft is missing")
+
+
+@pytest.mark.parametrize(
+    ("user", "choice", "who", "containers", "warned"),
+    [
+        (0, "deny", "nobody", True, ["accounts of jobs", "containers with networks of their own"]),
+        (0, "deny", "self", True, ["containers with networks of their own"]),
+        (0, "deny", "nobody", False, ["accounts of jobs"]),
+        (1000, "deny", "self", True, []),
+        (0, "allow", "nobody", True, []),
+    ],
+)
+def test_an_executor_says_to_whose_jobs_the_service_stays_open(
+    monkeypatch: pytest.MonkeyPatch, user: int, choice: str, who: str, containers: bool, warned: list[str]
+) -> None:
+    """Root denies it to containers as well; another user cannot, and its jobs run as it does."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    with capture_logs() as logs:
+        keep_from_metadata(choice, Accounts(who), containers=containers)
+    assert [entry["jobs"] for entry in logs if entry["event"] == "metadata_open_to_jobs"] == warned
