@@ -55,25 +55,32 @@ WHY_NOT = _why_not()
 @contextmanager
 def private_network() -> Iterator[tuple[str, ...]]:
     """The words before a command that is to run in the namespace."""
-    with _namespace(f"ip link set lo up && ip addr add {ADDRESS}/32 dev lo && exec {sys.executable} -c '{_SERVICE}'") as within:
+    with _namespace(
+        f"ip link set lo up && ip addr add {ADDRESS}/32 dev lo && exec {sys.executable} -c '{_SERVICE}'", "net"
+    ) as within:
         yield within
 
 
 def why_no_namespaces() -> str:
-    """Why no network namespace can be made here; empty if one can."""
-    asked = ["unshare", "--net", "ip", "link", "set", "lo", "up"]
+    """Why no namespaces can be made here; empty if they can."""
+    asked = ["unshare", "--net", "--mount", "ip", "link", "set", "lo", "up"]
     if missing := [program for program in ("unshare", "ip") if shutil.which(program) is None]:
         return f"{missing[0]} is missing"
     return subprocess.run(asked, capture_output=True, text=True, check=False).stderr.strip()[-200:]
 
 
 @contextmanager
-def own_network() -> Iterator[tuple[str, ...]]:
-    """The words before a command that is to run in a namespace with nothing in it; none where namespaces cannot be made."""
+def place_of_engine(*, own_network: bool) -> Iterator[tuple[str, ...]]:
+    """The words before a container engine and its commands; empty where namespaces cannot be made.
+
+    It has a directory of its own for the addresses that it has given out, of which a machine has one, and, if asked for, its own network.
+    """
+    program = "mkdir -p /run/containers && mount -t tmpfs tmpfs /run/containers && ip link set lo up && echo ready && exec sleep 86400"
+    kinds = ("mount", "net") if own_network else ("mount",)
     if why_no_namespaces():
         yield ()
         return
-    with _namespace("ip link set lo up && echo ready && exec sleep 86400") as within:
+    with _namespace(program, *kinds) as within:
         yield within
 
 
@@ -93,12 +100,14 @@ def entered(within: tuple[str, ...]) -> Iterator[None]:
 
 
 @contextmanager
-def _namespace(program: str) -> Iterator[tuple[str, ...]]:
-    """A namespace with a shell's program that prints `ready` and stays."""
-    with subprocess.Popen(["unshare", "--net", "sh", "-c", program], stdout=subprocess.PIPE, text=True) as keeps:
+def _namespace(program: str, *kinds: str) -> Iterator[tuple[str, ...]]:
+    """Namespaces of these kinds with a shell's program that prints `ready` and stays."""
+    asked = ["unshare", *(f"--{kind}" for kind in kinds), "sh", "-c", program]
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as keeps:
         try:
             assert keeps.stdout is not None
             assert keeps.stdout.readline() == "ready\n"
-            yield "nsenter", f"--net=/proc/{keeps.pid}/ns/net"
+            files = {"net": "net", "mount": "mnt"}
+            yield shutil.which("nsenter") or "nsenter", *(f"--{kind}=/proc/{keeps.pid}/ns/{files[kind]}" for kind in kinds)
         finally:
             keeps.kill()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headrace.node_executor.runtimes.container_engine import Engine, EngineError
 from tests.patience import PATIENCE
-from tests.private_network import own_network
+from tests.private_network import place_of_engine
 
 IMAGE = "localhost/headrace-test:1"
 PROGRAMS = ("sh", "bash", "sleep", "touch", "seq", "cat", "true", "id", "kill", "readlink")
@@ -80,9 +80,11 @@ class Podman:
     def start(self, **variables: str) -> None:
         """The service answers; `variables` of its environment are others than usual. Raises `NotHere`."""
         env = {**self._env, **variables}
-        command = [*self._within, "podman", "system", "service", "--time=0", f"unix://{self.socket}"]
-        quiet = subprocess.DEVNULL  # monitors of containers write a file `oom` into the working directory
-        self._service = subprocess.Popen(command, env=env, cwd=Path(self.socket).parent, stdout=quiet, stderr=quiet)
+        # in that directory, because monitors of containers write a file `oom` into the working directory
+        there = ("/usr/bin/env", f"--chdir={Path(self.socket).parent}")
+        command = [*self._within, *there, "podman", "system", "service", "--time=0", f"unix://{self.socket}"]
+        quiet = subprocess.DEVNULL
+        self._service = subprocess.Popen(command, env=env, stdout=quiet, stderr=quiet)
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -129,15 +131,16 @@ def make_image(path: Path) -> None:
             archive.addfile(made)
 
 
-def podman(directory: Path, within: tuple[str, ...] | None = None) -> Iterator[Podman]:
+def podman(directory: Path, *, own_network: bool = True) -> Iterator[Podman]:
     """One that has run a container, to be ended by going on. Raises `NotHere`.
 
-    `within` as in `Podman`; None: in a network namespace of its own, so that no bridge of it is left on this machine.
+    `own_network`: in a network namespace of its own, so that no bridge of it is left on this machine.
     """
-    if within is None:
-        with own_network() as words:
-            yield from podman(directory, words)
-        return
+    with place_of_engine(own_network=own_network) as within:
+        yield from _podman(directory, within)
+
+
+def _podman(directory: Path, within: tuple[str, ...]) -> Iterator[Podman]:
     if shutil.which("podman") is None:
         raise NotHere("podman is not installed")
     if os.geteuid() != 0:

@@ -82,8 +82,8 @@ def test_a_start_carries_the_number_of_the_users_account_from_level_2_on(hall, n
     assert (before.account, order.account) == (0, former_number(*job.split(".")[:2]))
 
 
-@pytest.mark.parametrize(("stated", "told"), [(None, "private"), ("private", "private"), ("host", "host"), ("none", "none")])
-def test_a_container_is_told_the_network_of_its_profile_from_level_3_on_and_a_process_none(hall, news, stated, told):
+@pytest.mark.parametrize(("stated", "ordered"), [(None, "private"), ("private", "private"), ("host", "host"), ("none", "none")])
+def test_a_container_is_told_the_network_of_its_profile_from_level_3_on_and_a_process_none(hall, news, stated, ordered):
     """R44."""
     job = hall.job(1)
     hall.admit(job)
@@ -96,7 +96,7 @@ def test_a_container_is_told_the_network_of_its_profile_from_level_3_on_and_a_pr
     hall.append_facts("governance", f.ProfileAppliedV1(author="acme.alice", profile=profile))
     (order,) = orders_for(hall.state, news, text_of)["gpu01"].starts
     (of_process,) = orders_for(hall.state, news, lambda _: JobText(command=("true",)))["gpu01"].starts
-    assert (before.network, order.network, of_process.network) == ("", told, "")
+    assert (before.network, order.network, of_process.network) == ("", ordered, "")
 
 
 def test_a_container_whose_profile_was_deleted_has_a_private_network(hall, news):

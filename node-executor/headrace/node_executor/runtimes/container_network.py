@@ -45,7 +45,7 @@ def make_network(engine: Engine, timeout: float, *, podman: bool) -> None:
 
 
 def _look(engine: Engine, timeout: float, *, podman: bool) -> dict[str, Any] | None:
-    """Return what the engine says of the network; None if there is none."""
+    """Return what the engine says of the network; None if it does not have it."""
     try:
         found = engine.call("GET", f"{PODMAN}/networks/{NETWORK}/json" if podman else f"/networks/{NETWORK}", timeout=timeout)
     except EngineError as error:
@@ -59,9 +59,11 @@ def _look(engine: Engine, timeout: float, *, podman: bool) -> dict[str, Any] | N
 
 def _create(engine: Engine, timeout: float, *, podman: bool) -> None:
     if podman:
-        where, body = f"{PODMAN}/networks/create", {"name": NETWORK, "driver": "bridge", "network_interface": BRIDGE}
+        where = f"{PODMAN}/networks/create"
+        body: dict[str, Any] = {"name": NETWORK, "driver": "bridge", "network_interface": BRIDGE}
     else:
-        where, body = "/networks/create", {"Name": NETWORK, "Driver": "bridge", "Options": {_NAME_OF_BRIDGE: BRIDGE}}
+        where = "/networks/create"
+        body = {"Name": NETWORK, "Driver": "bridge", "Options": {_NAME_OF_BRIDGE: BRIDGE}}
     try:
         engine.call("POST", where, body, timeout)
     except EngineError as error:

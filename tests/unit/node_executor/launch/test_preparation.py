@@ -151,12 +151,12 @@ def test_what_has_an_image_is_given_its_own_directories_and_its_limits(preparati
     assert prepared.group is None
 
 
-@pytest.mark.parametrize(("told", "given"), [("", "host"), ("private", "private"), ("host", "host"), ("none", "none")])
+@pytest.mark.parametrize(("ordered", "given"), [("", "host"), ("private", "private"), ("host", "host"), ("none", "none")])
 def test_a_container_is_given_the_network_of_its_order_and_that_of_the_host_if_it_names_none(
-    preparation, make_order, told: str, given: str
+    preparation, make_order, ordered: str, given: str
 ) -> None:
     """R44: below level 3 no order names one."""
-    container = preparation.prepare(make_order(image="trainer:1", network=told), "").container
+    container = preparation.prepare(make_order(image="trainer:1", network=ordered), "").container
     assert container is not None
     assert container.network == given
 
