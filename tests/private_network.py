@@ -73,9 +73,11 @@ def why_no_namespaces() -> str:
 def place_of_engine(*, own_network: bool) -> Iterator[tuple[str, ...]]:
     """The words before a container engine and its commands; empty where namespaces cannot be made.
 
-    It has a directory of its own for the addresses that it has given out, of which a machine has one, and, if asked for, its own network.
+    Directories of which a machine has one are its own: those of the addresses that it has given out, and of the ends of its containers,
+    which engines remove as they end. If asked for, so is its network.
     """
-    program = "mkdir -p /run/containers && mount -t tmpfs tmpfs /run/containers && ip link set lo up && echo ready && exec sleep 86400"
+    own = " && ".join(f"mkdir -p {folder} && mount -t tmpfs tmpfs {folder}" for folder in ("/run/containers", "/run/libpod"))
+    program = f"{own} && ip link set lo up && echo ready && exec sleep 86400"
     kinds = ("mount", "net") if own_network else ("mount",)
     if why_no_namespaces():
         yield ()
