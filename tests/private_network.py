@@ -73,8 +73,8 @@ def why_no_namespaces() -> str:
 def place_of_engine(*, own_network: bool) -> Iterator[tuple[str, ...]]:
     """The words before a container engine and its commands; empty where namespaces cannot be made.
 
-    Directories of which a machine has one are its own: those of the addresses that it has given out, and of the ends of its containers,
-    which engines remove as they end. If asked for, so is its network.
+    It has directories of its own for the addresses that it has given out and for the ends of its containers: engines of one machine share
+    them, and remove them as they end. If asked for, it has its own network.
     """
     own = " && ".join(f"mkdir -p {folder} && mount -t tmpfs tmpfs {folder}" for folder in ("/run/containers", "/run/libpod"))
     program = f"{own} && ip link set lo up && echo ready && exec sleep 86400"
