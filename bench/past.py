@@ -21,7 +21,6 @@ from headrace.audit.snapshotter import Snapshotter
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_streams
 from headrace.bus.process import collect_garbage_rarely
-from headrace.contracts.messages.history import LedgerPoint
 from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.service.fold import LedgerFold
 from headrace.service.snapshots import Snapshots
@@ -60,9 +59,9 @@ async def measure(facts: int) -> dict[str, float]:
             await reader.close()
             chance, past, taken, used_by = random.Random(1), PastStates(log, snapshots), [], []
             for _ in range(MOMENTS):
-                point = LedgerPoint(sequence=chance.randrange(1, tip + 1))
+                sequence = chance.randrange(1, tip + 1)
                 began, used = time.perf_counter(), time.process_time()
-                await past.at(point, tip, 2**60)
+                await past.behind(sequence, 0, tip)
                 taken.append(time.perf_counter() - began)
                 used_by.append(time.process_time() - used)
             await connection.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -11,14 +12,15 @@ from headrace.bus.log import LogError
 from headrace.contracts.messages.history import DiffRequest, DiffView
 from headrace.service.answering import Refused
 from headrace.views.difference import difference
+from headrace.views.state_at import NOTHING, finished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from headrace.bus.log import Log
     from headrace.contracts.messages.history import LedgerPoint
     from headrace.domain.state.state import State
-    from headrace.views.state_at import PastStates
+    from headrace.views.state_at import Passing, PastStates
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,22 +37,30 @@ class PastQueries:
 
     async def diff(self, tenant: str, request: DiffRequest) -> DiffView:
         """Differences between two points. Raises `Refused`."""
-        before, _ = await self.at(request.before, tenant)
-        after, _ = await self.at(request.after, tenant)
-        if after.sequence < before.sequence:
-            raise Refused(
-                "INVALID", f"record {before.sequence} comes after record {after.sequence}: name the earlier one first"
-            )
-        return await self.run(difference, before, after, tenant)
+        async with self.at(request.before, tenant) as (before, _), self.at(request.after, tenant) as (after, _):
+            if after.sequence < before.sequence:
+                raise Refused(
+                    "INVALID", f"record {before.sequence} comes after record {after.sequence}: name the earlier one first"
+                )
+            return await self.run(difference, before, after, tenant)
 
     async def run(self, what: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Result of a function of past states; one at a time, because states are shared and cache derived values."""
-        return await asyncio.get_running_loop().run_in_executor(self._looking, partial(what, *args, **kwargs))
+        """Result of a function of past states; one at a time, because states cache derived values."""
+        return await finished(asyncio.get_running_loop().run_in_executor(self._looking, partial(what, *args, **kwargs)))
 
-    async def at(self, point: LedgerPoint, tenant: str) -> tuple[State, int]:
-        """State at a point, and the last sequence of the ledger; `tenant`: the one that asks. Raises `Refused`."""
+    @asynccontextmanager
+    async def at(self, point: LedgerPoint, tenant: str, passing: Passing = NOTHING) -> AsyncIterator[tuple[State, int]]:
+        """State at a point, for the block alone, and the last sequence of the ledger; `tenant`: the one that asks. Raises `Refused`.
+
+        `passing` receives the states at some moments before, if they are passed on the way.
+        """
+        tip = await self.tip()
+        async with self._past.at(point, tip, self._clock(), tenant, passing) as state:
+            yield state, tip
+
+    async def tip(self) -> int:
+        """The last sequence of the ledger. Raises `Refused`."""
         try:
-            tip = await self._ledger.tip()
+            return await self._ledger.tip()
         except LogError as error:
             raise Refused("UNAVAILABLE", f"the ledger cannot be read now: {error}") from None
-        return await self._past.at(point, tip, self._clock(), tenant), tip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from contextlib import AsyncExitStack
 
 import pytest
 from msgspec import structs
@@ -147,13 +149,104 @@ async def test_at_a_moment_it_begins_with_the_last_snapshot_of_then(long, hall):
     assert (state.sequence, hall.log.read_behind) == (8, [7])
 
 
+async def at(past, log, **point) -> State:
+    """The state, which the caller must not read after it has asked again."""
+    async with past.at(LedgerPoint(**point), await log.tip(), NOW) as state:
+        return state
+
+
+NOW = 2**60
+
+
 async def test_what_was_worked_out_is_kept_for_the_next_page(long, hall):
-    tip = await hall.log.tip()
-    first = await long.at(LedgerPoint(at=hall.now - 1_000_000), tip, hall.now)
-    assert await long.at(LedgerPoint(at=hall.now - 1_000_000), tip, hall.now) is first
-    assert await long.at(LedgerPoint(sequence=first.sequence), tip, hall.now) is first
-    assert await long.at(LedgerPoint(sequence=2), tip, hall.now) is not first
+    time = hall.now - 1_000_000
+    first = await at(long, hall.log, at=time)
+    assert await at(long, hall.log, at=time) is first
+    assert await at(long, hall.log, sequence=first.sequence) is first
+    assert await at(long, hall.log, sequence=2) is not first
     assert len(hall.log.read_behind) == 2
+
+
+async def test_a_later_moment_is_folded_on_from_the_last_one(long, hall):
+    first = await at(long, hall.log, sequence=6)
+    assert await at(long, hall.log, sequence=9) is first
+    assert hall.log.read_behind == [5, 6]
+
+
+async def test_one_that_is_held_is_not_moved_and_others_get_a_state_of_their_own(long, hall):
+    async with long.at(LedgerPoint(sequence=6), await hall.log.tip(), NOW) as held:
+        other = await at(long, hall.log, sequence=8)
+        assert (held.sequence, other.sequence, other is held) == (6, 8, False)
+    assert await at(long, hall.log, sequence=7) is held
+
+
+async def test_a_long_way_leaves_a_mark_for_steps_back(hall, monkeypatch):
+    monkeypatch.setattr(module, "BACK", 2)
+    for number in range(1, 9):
+        hall.admit(hall.job(number))
+    log = Counting(hall.log)
+    past, tip = PastStates(log), await log.tip()
+    for sequence in (tip, tip - 1, tip - 2):
+        assert dump(await at(past, log, sequence=sequence)) == dump(await PastStates(hall.log).behind(sequence, 0, tip))
+    assert log.read_behind == [0, tip - 2, tip - 2]
+
+
+async def test_moments_by_chance_are_those_of_a_fold_from_the_beginning_while_records_arrive(long, hall):
+    chance = random.Random(7)
+    for number in range(5, 45):
+        hall.pass_time()
+        hall.admit(hall.job(number))
+        tip = await hall.log.tip()
+        asked = chance.sample(range(1, tip + 1), min(tip, 4))
+        async with AsyncExitStack() as held:
+            for sequence in asked:
+                point = LedgerPoint(sequence=sequence)
+                if number % 3:
+                    point = LedgerPoint(at=(await hall.log.get(sequence)).stamped)
+                entered = await held.enter_async_context(long.at(point, tip, NOW))
+                naive = await PastStates(hall.log).behind(point.sequence, point.at, tip)
+                assert (entered.sequence, dump(entered)) == (naive.sequence, dump(naive))
+                if chance.random() < 0.7:
+                    await held.aclose()
+
+
+async def test_who_was_erased_since_is_called_so_after_a_step_and_the_fold_is_not_changed_by_that(hall):
+    erased = {}
+    past = PastStates(hall.log, erased=erased)
+    hall.admit(hall.job(1))
+    assert (await at(past, hall.log, sequence=3)).tokens.erased == {}
+    erased["acme", "alice"] = "erased-1"
+    assert (await at(past, hall.log, sequence=3)).tokens.erased == erased
+    hall.admit(hall.job(2))
+    state = await at(past, hall.log, sequence=4)
+    assert state.tokens.erased == erased
+    erased.clear()
+    hall.admit(hall.job(3))
+    assert dump(await at(past, hall.log, sequence=5)) == dump(await PastStates(hall.log).behind(5, 0, 5))
+
+
+async def test_who_goes_away_while_it_is_folded_leaves_it_for_the_next(hall, monkeypatch):
+    monkeypatch.setattr(module, "PIECE", 1)
+    hall.admit(hall.job(1))
+    log = Counting(hall.log)
+    past, tip = PastStates(log), await log.tip()
+    first = asyncio.ensure_future(at(past, log, sequence=tip))
+    while not log.read_behind:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert (await at(past, log, sequence=tip)).sequence == tip
+    begun, went_on = log.read_behind
+    assert begun == 0 < went_on
+
+
+async def test_what_is_kept_is_forgotten_when_no_question_comes(long, hall, monkeypatch):
+    monkeypatch.setattr(module, "KEPT_FOR", 0)
+    first = await at(long, hall.log, sequence=6)
+    await asyncio.sleep(0.01)
+    assert await at(long, hall.log, sequence=6) is not first
 
 
 @pytest.mark.parametrize(
@@ -175,5 +268,5 @@ async def test_what_was_worked_out_is_kept_for_the_next_page(long, hall):
 )
 async def test_a_point_that_there_is_not_is_told(long, hall, point, code, says):
     with pytest.raises(Refused, match=says) as refused:
-        await long.at(point, await hall.log.tip(), hall.now)
+        await long.at(point, await hall.log.tip(), hall.now).__aenter__()
     assert refused.value.code == code

@@ -75,16 +75,16 @@ async def get_state(request: Any, call: CallContext) -> pb.PastState:
     page = paging.page_of(request.page_size, request.page_token, call.method, request.at, request.parent)
     point = point_in(request.at, "at") if request.at else LedgerPoint(sequence=_sequence_in(page.last))
     backend = call.backend
-    state, tip = await backend.past_queries.at(point, viewer)
     after = page.last.partition("/")[2]
-    view = await backend.past_queries.run(past_view, state, viewer, tip, point.at, after, page.size)
-    answer = pb.PastState(
-        sequence=str(view.sequence), time=moment(view.now), tip=str(tip), jobs=view.counts, active=map(_job, view.jobs)
-    )
-    if view.next:
-        answer.next_page_token = page.token(f"{view.sequence}/{view.next}")
-    if not after:
-        await backend.past_queries.run(_fill_state, answer, state, viewer, max(state.now, point.at), view)
+    async with backend.past_queries.at(point, viewer) as (state, tip):
+        view = await backend.past_queries.run(past_view, state, viewer, tip, point.at, after, page.size)
+        answer = pb.PastState(
+            sequence=str(view.sequence), time=moment(view.now), tip=str(tip), jobs=view.counts, active=map(_job, view.jobs)
+        )
+        if view.next:
+            answer.next_page_token = page.token(f"{view.sequence}/{view.next}")
+        if not after:
+            await backend.past_queries.run(_fill_state, answer, state, viewer, max(state.now, point.at), view)
     return answer
 
 

@@ -25,6 +25,7 @@ from headrace.governance.api.device_loads import loads_of
 from headrace.governance.api.errors import invalid, shown
 from headrace.governance.api.history import point_in
 from headrace.governance.api.messages import moment, sequence_of
+from headrace.governance.api.past_overviews import PastOverviews
 from headrace.governance.api.resource_kinds import KINDS, everything, message_of
 from headrace.governance.api.watch_limits import WatchLimits
 from headrace.identity.caller import Denied
@@ -119,6 +120,7 @@ class Overviews:
         self._alive_every = alive_every
         self._loads = loads
         self._limits = WatchLimits()
+        self._past = PastOverviews(_past_overview)
         self._last: OrderedDict[_View, _Computed] = OrderedDict()
 
     async def get_overview(self, request: Any, call: CallContext) -> pb.Overview:
@@ -128,11 +130,7 @@ class Overviews:
             found = pb.Overview()
             found.CopyFrom(self._now(backend, (tenant, ())).overview)
             return found
-        point = point_in(request.at, "at")
-        state, tip = await backend.past_queries.at(point, tenant)
-        found = await backend.past_queries.run(_past_overview, state, tenant, max(state.now, point.at))
-        found.tip = str(tip)
-        return found
+        return await self._past.at(point_in(request.at, "at"), call)
 
     async def watch_overview(self, request: Any, call: CallContext) -> AsyncIterator[pb.OverviewChange]:
         """The overview and its changes, until the caller ends the call."""
