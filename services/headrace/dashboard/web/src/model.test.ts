@@ -57,6 +57,17 @@ describe("the model of an overview", () => {
   it("gives each share to its device", () => {
     expect(model.pools[0]?.nodes[0]?.devices.map((device) => device.shares.map((share) => share.holder.user))).toEqual([[], ["ann"]]);
   });
+  it("has governed GPU models beside all GPUs, for pools and for policies", () => {
+    const governed: Overview = {
+      sequence: "1",
+      pools: [{ name: "pools/hall", keys: [{ key: "gpu", capacity: "32" }, { key: "cpu", capacity: "9" }, { key: "gpu:H100-80GB", capacity: "8", used: "3", free: "4", kept: "1" }] }],
+      queues: [{ name: "tenants/acme/queues/dev/one", policy: "dev", profile: "one", scopes: [{ key: "gpu", used: "5", reservation: "2" }, { key: "gpu:H100-80GB", used: "3", reservation: "2", borrowed: "1", limit: "4" }] }],
+    };
+    const found = modelOf(governed);
+    expect([found.pools[0]?.capacity, found.pools[0]?.models]).toEqual([32, [{ key: "gpu:H100-80GB", model: "H100-80GB", capacity: 8, used: 3, free: 4, kept: 1, unusable: 0 }]]);
+    expect([found.policies[0]?.used, found.policies[0]?.models]).toEqual([5, [{ key: "gpu:H100-80GB", model: "H100-80GB", used: 3, reservation: 2, limit: 4, borrowed: 1 }]]);
+    expect(model.pools.flatMap((pool) => pool.models)).toEqual([]);
+  });
   it("is empty for an installation without anything", () => {
     expect(modelOf({ sequence: "1" })).toEqual({ sequence: 1, time: "", names: new Map(), pools: [], policies: [], running: 0, pending: 0, gpus: 0, used: 0 });
   });

@@ -57,6 +57,27 @@ export interface GpuNode {
   devices: Device[];
 }
 
+/** What a policy has of one GPU model that a pool governs (R43). */
+export interface ModelUse {
+  key: string;
+  model: string;
+  used: number;
+  reservation: number;
+  limit: number | null;
+  borrowed: number;
+}
+
+/** The GPUs of one model that a pool governs (R43). */
+export interface PoolModel {
+  key: string;
+  model: string;
+  capacity: number;
+  used: number;
+  free: number;
+  kept: number;
+  unusable: number;
+}
+
 export interface PolicyUse {
   key: string;
   tenant: string;
@@ -69,6 +90,7 @@ export interface PolicyUse {
   borrowed: number;
   pending: number;
   running: number;
+  models: ModelUse[];
   queues: Queue[];
 }
 
@@ -81,6 +103,7 @@ export interface PoolUse {
   free: number;
   kept: number;
   unusable: number;
+  models: PoolModel[];
   causes: string[];
   parts: { key: string; colour: string; striped: boolean; gpus: number }[];
 }
@@ -103,6 +126,26 @@ export function amount(text: string | undefined): number {
   if (!text) return 0;
   const [over, under] = text.split("/");
   return under ? Number(over) / Number(under) : Number(over);
+}
+
+const MODEL = "gpu:";
+
+/** The model of a key such as `gpu:H100-80GB`; empty for others. */
+export function modelOfKey(key: string): string {
+  return key.startsWith(MODEL) ? key.slice(MODEL.length) : "";
+}
+
+function modelUses(queue: Queue): ModelUse[] {
+  return (queue.scopes ?? [])
+    .filter((scope) => modelOfKey(scope.key))
+    .map((scope) => ({
+      key: scope.key,
+      model: modelOfKey(scope.key),
+      used: amount(scope.used),
+      reservation: amount(scope.reservation),
+      limit: scope.limit ? amount(scope.limit) : null,
+      borrowed: amount(scope.borrowed),
+    }));
 }
 
 /** Units as an exact share of a GPU: `1/2`, `3`, `1 1/7`. */
@@ -156,6 +199,7 @@ function policiesOf(overview: Overview): Map<string, PolicyUse> {
         borrowed: amount(scope?.borrowed),
         pending: 0,
         running: 0,
+        models: modelUses(queue),
         queues: [],
       };
       found.set(key, use);
@@ -248,6 +292,9 @@ function poolUse(pool: Pool, nodes: GpuNode[]): PoolUse {
     free: amount(gpu?.free),
     kept: amount(gpu?.kept),
     unusable: amount(gpu?.unusable),
+    models: (pool.keys ?? [])
+      .filter((key) => modelOfKey(key.key))
+      .map((key) => ({ key: key.key, model: modelOfKey(key.key), capacity: amount(key.capacity), used: amount(key.used), free: amount(key.free), kept: amount(key.kept), unusable: amount(key.unusable) })),
     causes: (gpu?.causes ?? []).map((one) => `${one.amount} on ${one.node || "nodes to come"}: ${one.cause}${one.by ? ` by ${one.by}` : ""}`),
     parts: [...parts.values()].sort((a, b) => a.key.localeCompare(b.key)),
   };
@@ -297,7 +344,7 @@ export function modelOf(overview: Overview, loads: Loads | null = null): Model {
   const pools = (overview.pools ?? []).map((pool) => poolUse(pool, nodes));
   const elsewhere = nodes.filter((node) => !pools.some((pool) => pool.name === node.pool));
   if (elsewhere.length)
-    pools.push({ name: "", closed: "", nodes: elsewhere, capacity: 0, used: 0, free: 0, kept: 0, unusable: 0, causes: [], parts: [] });
+    pools.push({ name: "", closed: "", nodes: elsewhere, capacity: 0, used: 0, free: 0, kept: 0, unusable: 0, models: [], causes: [], parts: [] });
   const sum = (of: (pool: PoolUse) => number): number => pools.reduce((total, pool) => total + of(pool), 0);
   return {
     sequence: Number(overview.sequence),

@@ -3,7 +3,7 @@ import type { Model, PolicyUse } from "./model";
 import { fairness, untouched, work, type Preemption } from "./story";
 
 const policy = (name: string, used: number, reservation: number): PolicyUse => ({
-  key: `acme/${name}`, tenant: "acme", policy: name, colour: "", striped: false, used, reservation, limit: null, borrowed: Math.max(0, used - reservation), pending: 0, running: 0, queues: [],
+  key: `acme/${name}`, tenant: "acme", policy: name, colour: "", striped: false, used, reservation, limit: null, borrowed: Math.max(0, used - reservation), pending: 0, running: 0, models: [], queues: [],
 });
 const BEFORE = {
   policies: [policy("dev", 1, 4), policy("research", 7, 4), policy("speech", 2, 2)],
