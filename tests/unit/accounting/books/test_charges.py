@@ -72,3 +72,43 @@ def test_gpus_that_the_provider_lost_are_shown_and_cost_nothing_and_other_keys_a
     (charge,) = charges(entries, PRICES, [0, DAY])
     assert (charge.kind, charge.account.key, charge.units) == (PROVIDER_LOST, "gpu", HOUR)
     assert (charge.rate, charge.own_rate, charge.list_rate, charge.cost) == (0, 0, 0, 0)
+
+
+H100 = "gpu:H100-80GB"
+HELD = [
+    entry(0, "hq", "gpu", 1, reserved=2 * HOUR, borrowed=HOUR, provider_lost=HOUR),
+    entry(0, "hq", H100, 1, reserved=HOUR, provider_lost=HOUR),
+]
+"""Two GPU-hours inside the reservation and one borrowed; one of the first two was on an H100, as was the one that the provider lost."""
+
+
+def priced(**millionths: int) -> PriceList:
+    """Prices of pool hq: of all GPUs, and of an H100."""
+    rows = [PriceRow(1, "hq", "", {"h100": H100}.get(name, name), rate, rate) for name, rate in millionths.items()]
+    return PriceList([TariffRow(1, "hq", "", 0, spot=False)], rows)
+
+
+def charged(prices: PriceList) -> list[tuple[str, str, int, int, int]]:
+    found = charges(HELD, prices, [0, DAY])
+    return [(charge.account.key, charge.kind, charge.rate, charge.units, charge.cost) for charge in found]
+
+
+def test_a_price_of_a_model_is_added_to_that_of_a_gpu_for_the_hours_on_the_model_alone() -> None:  # R43
+    assert charged(priced(gpu=3_000_000, h100=1_500_000)) == [
+        ("gpu", PROVIDER_LOST, 0, HOUR, 0),
+        ("gpu", ON_DEMAND, 3_000_000, HOUR, 3_000_000),
+        ("gpu", RESERVED, 3_000_000, 2 * HOUR, 6_000_000),
+        (H100, RESERVED, 1_500_000, HOUR, 1_500_000),
+    ]
+
+
+def test_a_model_without_a_price_has_no_charge_beside_that_of_its_gpus() -> None:  # R43
+    assert [(key, cost) for key, _, _, _, cost in charged(priced(gpu=3_000_000))] == [
+        ("gpu", 0),
+        ("gpu", 3_000_000),
+        ("gpu", 6_000_000),
+    ]
+
+
+def test_where_only_a_model_has_a_price_its_hours_cost_that_and_all_gpus_nothing() -> None:  # R43
+    assert [(key, cost) for key, _, _, _, cost in charged(priced(h100=4_000_000)) if cost] == [(H100, 4_000_000)]

@@ -96,3 +96,22 @@ def test_units_are_named_as_people_count_them() -> None:
         "GiB-Hours",
         "license/abaqus-Hours",
     ]
+
+
+def test_hours_of_a_governed_model_have_a_unit_of_their_own_and_costs_add_up_once() -> None:  # R43
+    model = "gpu:H100-80GB"
+    account = CHARGES[0].account
+    beside = Charge(0, DAY, account._replace(key=model), ON_DEMAND, 1_000_000, 1_000_000, 1_000_000, HOUR, 1_000_000)
+    lines = items([CHARGES[0], beside])
+    assert [(unit_of(item.account.key), quantity(item.account.key, item.units), item.cost) for item in lines] == [
+        ("GPU-Hours", "1.000000", 2_500_000),
+        ("H100-80GB-Hours", "1.000000", 1_000_000),
+    ]
+    whole = {"gpu": AggregateLine(borrowed=HOUR), model: AggregateLine(borrowed=HOUR)}
+    document = json.loads(as_json(HEADING, lines, whole))
+    assert (document["total"], document["by_pool"], document["by_kind"]) == (
+        "3.500000",
+        {"hq": "3.500000"},
+        {ON_DEMAND: "3.500000"},
+    )
+    assert {key: one["borrowed"] for key, one in document["hours"].items()} == {"gpu": "1.000000", model: "1.000000"}
