@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from typing import TextIO
 
 DONE, FAILED = 0, 1
 
@@ -22,15 +23,16 @@ def written(code: int) -> int:
         sys.stdout.flush()
     except OSError as error:
         return not_written(error)
-    with suppress(OSError):
+    try:
         sys.stderr.flush()
+    except OSError:
+        _give_up(sys.stderr)
     return code
 
 
 def not_written(error: OSError) -> int:
     """Handle output that cannot be written, because its reader has closed the pipe or the disk is full. Returns the exit code."""
-    with suppress(OSError, ValueError):  # what is left must not be written at the exit, which would fail again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _give_up(sys.stdout)
     if isinstance(error, BrokenPipeError):  # the reader has closed the pipe
         return DONE
     complain(f"the output cannot be written: {error.strerror or error}")
@@ -39,5 +41,13 @@ def not_written(error: OSError) -> int:
 
 def complain(text: str) -> None:
     """Print a line to standard error, if it can be written."""
-    with suppress(OSError):
+    try:
         print(f"headrace: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        _give_up(sys.stderr)
+
+
+def _give_up(stream: TextIO) -> None:
+    """Let what is left of a stream go nowhere: Python writes it at the exit, and exits with 120 if that fails again."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -10,6 +10,12 @@ import pytest
 FULL = "headrace: the output cannot be written: No space left on device\n"
 
 
+@pytest.fixture(params=["", "1"], ids=["buffered", "unbuffered"], autouse=True)
+def buffering(request, monkeypatch):
+    """Python keeps what is printed until a line or the buffer is full, or it does not."""
+    monkeypatch.setenv("PYTHONUNBUFFERED", request.param)
+
+
 def run(words, redirection):
     """A real command with its output led somewhere by a shell: (exit code, standard error)."""
     line = f'"{sys.executable}" -m headrace.cli {words} {redirection}'
