@@ -47,11 +47,10 @@ class Answering:
         """Answer of the process, which gives it up when this call ends. Raises Refused if no process can be started."""
         if self._ending is not None:
             self._ending.cancel()
-        waited = self._running
         running = await self._ready(environment)
         try:
             answer = await running.ask(question)
-            if answer.code == NO_ANSWER and running.is_over and running is waited:  # it had ended while it waited
+            if answer.code == NO_ANSWER and running.is_over:  # not a copy, but the process: while it waited, or at its start
                 running = await self._ready(environment)
                 answer = await running.ask(question)
             return answer
@@ -122,7 +121,10 @@ class _Running:
     def _write(self, asked: WhatIfAsked) -> None:
         """Write a line; to a process that has ended it is lost, and its end is the answer."""
         if self._process.stdin is not None:
-            self._process.stdin.write(encode(asked) + b"\n")
+            try:
+                self._process.stdin.write(encode(asked) + b"\n")
+            except RuntimeError:  # of uvloop, once it has seen that the process closed its end
+                self.kill()
 
     async def _read(self) -> None:
         """Read answers until it has ended, which answers the other questions."""

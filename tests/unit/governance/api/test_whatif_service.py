@@ -120,6 +120,13 @@ async def test_a_client_reads_from_the_answer_what_was_found():
     assert past_answers.what_if(MessageToDict(report, preserving_proto_field_name=True)) == (found, 9, 3 * SECOND)
 
 
+async def test_a_process_that_ends_at_its_start_is_started_once_more(tmp_path):
+    begun = tmp_path / "begun"
+    ends_at_first = f"import os, sys\nif not os.path.exists({str(begun)!r}): open({str(begun)!r}, 'x').close(); os._exit(1)\n"
+    own = service((sys.executable, "-c", ends_at_first + ANSWERS + "    answer(asked)"))
+    assert (await own.what_if(request(OWN), call())).moved_in_all == 1
+
+
 @pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.PROVIDER_ADMIN])
 async def test_a_document_that_names_no_tenant_is_of_the_tenant_that_is_asked_about(role, tmp_path):
     keeps = f"    open({str(tmp_path / 'question')!r}, 'w').write(json.dumps(asked.get('question')))\n    answer(asked)\n"
