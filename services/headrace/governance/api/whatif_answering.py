@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.messages.whatif import (
     NO_ANSWER,
@@ -25,7 +26,6 @@ from headrace.contracts.transport.codec import Malformed, decode, encode
 from headrace.service.answering import Refused
 
 if TYPE_CHECKING:
-    from asyncio.subprocess import Process
     from collections.abc import Mapping, Sequence
 
 READY_FOR = 120.0
@@ -75,11 +75,19 @@ class Answering:
             return running
 
 
+class _Started(NamedTuple):
+    """A process, and its pipes."""
+
+    process: subprocess.Popen[bytes]
+    questions: asyncio.WriteTransport
+    answers: asyncio.StreamReader
+
+
 class _Running:
     """A process that was started, and the questions that it has to answer, by number."""
 
-    def __init__(self, process: Process, environment: Mapping[str, str]) -> None:
-        self._process = process
+    def __init__(self, started: _Started, environment: Mapping[str, str]) -> None:
+        self._process, self._questions, self._answers = started
         self._environment = environment
         self._asked: dict[int, asyncio.Future[WhatIfAnswer]] = {}
         self._numbers = count(1)
@@ -120,21 +128,21 @@ class _Running:
 
     def _write(self, asked: WhatIfAsked) -> None:
         """Write a line; to a process that has ended it is lost, and its end is the answer."""
-        if self._process.stdin is not None:
-            try:
-                self._process.stdin.write(encode(asked) + b"\n")
-            except RuntimeError:  # of uvloop, once it has seen that the process closed its end
-                self.kill()
+        try:
+            self._questions.write(encode(asked) + b"\n")
+        except RuntimeError:  # of uvloop, once it has seen that the process closed its end
+            self.kill()
 
     async def _read(self) -> None:
         """Read answers until it has ended, which answers the other questions."""
         try:
-            while self._process.stdout is not None and (line := await self._process.stdout.readline()):
+            while line := await self._answers.readline():
                 answered = decode(line, WhatIfAnswered)
                 self._answer(answered.number, answered.answer)
         except (Malformed, ValueError):  # its last line was cut short, or is too long
             self.kill()
-        code = await self._process.wait()
+        code = await asyncio.to_thread(self._process.wait)
+        self._questions.close()
         ended_by = signal.Signals(-code).name if code < 0 else ""
         for number in self._asked:
             self._answer(number, ended_without_answer(ended_by, self._environment))
@@ -145,11 +153,25 @@ class _Running:
             asked.set_result(answer)
 
 
-async def _started(command: Sequence[str], environment: Mapping[str, str]) -> Process:
-    pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+async def _started(command: Sequence[str], environment: Mapping[str, str]) -> _Started:
+    """Start the process.
+
+    By `subprocess`, which does not run what libraries do at a fork: started by the event loop, a child sometimes ended in gRPC's part of
+    that, before it was the command.
+    """
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     try:
-        return await asyncio.create_subprocess_exec(
-            *command, env=environment, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True, limit=LINE_MAX
+        process = subprocess.Popen(  # noqa: ASYNC220, S603 - it takes as long as starting a thread for it; the command is ours
+            command, env=environment, stdin=pipe, stdout=pipe, stderr=nowhere, start_new_session=True
         )
     except OSError as error:
         raise Refused("UNAVAILABLE", f"no process can be started for it now: {error}; try again in a while") from None
+    loop, answers = asyncio.get_running_loop(), asyncio.StreamReader(LINE_MAX)
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(answers), process.stdout)
+        questions, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+    except BaseException:  # nobody waits for it any more
+        with process:  # its pipes are closed, and its end is awaited
+            process.kill()
+        raise
+    return _Started(process, questions, answers)
