@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -118,6 +119,22 @@ async def test_a_client_reads_from_the_answer_what_was_found():
     found = msgspec.structs.replace(FOUND, at=3 * SECOND, pools={"hall": pools}, recorded=OutcomeNumbers(lost=4))
     report = await player(WhatIfAnswer(found=found, since=3 * SECOND, sequence=9)).what_if(request(OWN), call())
     assert past_answers.what_if(MessageToDict(report, preserving_proto_field_name=True)) == (found, 9, 3 * SECOND)
+
+
+def test_what_a_library_does_at_a_fork_does_not_run_in_the_process():
+    player = f"{ANSWERS}    answer(asked)"
+    program = f"""import os, sys, uvloop
+from headrace.contracts.messages.whatif import WhatIfQuestion
+from headrace.governance.api.whatif_answering import Answering
+os.register_at_fork(after_in_child=lambda: os._exit(9))
+async def ask():
+    answering = Answering((sys.executable, "-c", {player!r}))
+    print((await answering.ask(WhatIfQuestion(changes={{}}), dict(os.environ))).found.moved_in_all)
+    await answering.close()
+uvloop.run(ask())
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (ran.stdout, ran.stderr) == ("1\n", "")
 
 
 async def test_a_process_that_ends_at_its_start_is_started_once_more(tmp_path):
