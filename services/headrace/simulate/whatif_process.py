@@ -4,7 +4,7 @@ Strategy: it follows the ledger, and forks for each question. The copy has the s
 simulation only, and what the simulation changes is gone with the copy. For a question about an earlier time the copy reads the ledger, over
 a connection of its own.
 
-A copy takes memory and two cores for a while; it is killed when its answer is no longer awaited. The address space of the process and of
+A copy takes memory and two cores for a while; it is killed when the question is withdrawn. The address space of the process and of
 each copy is limited (RLIMIT_AS): exceeding the limit is answered as an error. It ends when standard input is closed, and with the service
 that started it, whose login it has, from the same environment.
 """
@@ -19,6 +19,8 @@ import sys
 import time
 from contextlib import asynccontextmanager
 from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+import structlog
 
 from headrace.bus.log import LogError
 from headrace.bus.nats.connection import connect
@@ -62,6 +64,7 @@ LINE_MAX = 1 << 26
 
 def main() -> int:
     """Answer questions until standard input is closed; returns the exit code."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output has the answers
     os.nice(NICENESS)
     limit = memory_limit(os.environ)
     die_with_parent(os.getppid())
@@ -198,7 +201,7 @@ async def _connected() -> AsyncIterator[tuple[Log, Snapshots]]:
 
 
 async def _in_copy(question: WhatIfQuestion, state: State | None, limit: MemoryLimit) -> WhatIfAnswer:
-    """Answer of a copy of this process, which is killed when the answer is no longer awaited."""
+    """Answer of a copy of this process, which is killed when this call is cancelled."""
     ours, theirs = os.pipe()
     parent = os.getpid()
     try:
@@ -218,9 +221,10 @@ async def _in_copy(question: WhatIfQuestion, state: State | None, limit: MemoryL
         raise
     finally:
         _, status = os.waitpid(copy, 0)  # noqa: ASYNC222 - it has written its answer, or was killed
-    if output:
-        return decode(output, WhatIfAnswer)
-    return ended_without_answer(signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "", os.environ)
+    ended_by = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else ""
+    if not output or ended_by:  # what was written before a signal may be a part
+        return ended_without_answer(ended_by, os.environ)
+    return decode(output, WhatIfAnswer)
 
 
 def _answer_there(question: WhatIfQuestion, state: State | None, limit: MemoryLimit, pipe: int, parent: int) -> NoReturn:

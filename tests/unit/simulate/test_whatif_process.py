@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from contextlib import asynccontextmanager
 
 import pytest
 
 from headrace.bus.log import LogUnavailable, Message
 from headrace.bus.memory import MemoryLog
+from headrace.bus.variables import URL
 from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.messages.whatif import WhatIfAnswered, WhatIfAsked, WhatIfQuestion
+from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.values.durations import HOUR
 from headrace.domain.snapshots.snapshot import dump
 from headrace.simulate import whatif_process as module
@@ -17,6 +23,7 @@ from headrace.simulate.virtual_system import START
 from headrace.simulate.whatif_process import StateFollower
 from headrace.simulate.world import World
 from headrace.views.state_at import PastStates
+from tests.patience import PATIENCE
 
 
 def played() -> list[Message]:
@@ -116,3 +123,46 @@ async def test_there_is_no_latest_state_while_records_do_not_arrive(log, followi
 
     monkeypatch.setattr(log, "tip", tip)
     assert await follower.latest() is None
+
+
+WITHOUT_NATS = """
+import os, signal, structlog
+from headrace.bus.log import LogUnavailable
+from headrace.contracts.messages.whatif import WhatIfAnswer
+from headrace.simulate import whatif_process
+async def connect(*_, **__):
+    structlog.get_logger("bus").info("away")
+    raise LogUnavailable("it is away")
+whatif_process.connect = connect
+"""
+KILLED_WHILE_IT_WRITES = """
+encode = whatif_process.encode
+whatif_process.encode = lambda value: encode(value)[:9] if isinstance(value, WhatIfAnswer) else encode(value)
+os._exit = lambda _code: os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+async def first_answer(program) -> WhatIfAnswered:
+    """What the process writes first when it is asked about an earlier time."""
+    asked = WhatIfAsked(number=7, question=WhatIfQuestion(changes={}, since="1"))
+    pipe, nowhere = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    command = (sys.executable, "-c", f"{program}whatif_process.main()")
+    process = await asyncio.create_subprocess_exec(
+        *command, env=os.environ | {URL: ""}, stdin=pipe, stdout=pipe, stderr=nowhere
+    )
+    process.stdin.write(encode(asked) + b"\n")
+    async with asyncio.timeout(PATIENCE):
+        answered = decode(await process.stdout.readline(), WhatIfAnswered)
+        process.stdin.close()
+        await process.wait()
+    return answered
+
+
+async def test_what_is_logged_does_not_stand_among_the_answers():
+    answered = await first_answer(WITHOUT_NATS)
+    assert (answered.number, answered.answer.code) == (7, "UNAVAILABLE")
+
+
+async def test_a_copy_that_is_killed_while_it_writes_has_not_answered():
+    answered = await first_answer(WITHOUT_NATS + KILLED_WHILE_IT_WRITES)
+    assert (answered.number, answered.answer.code) == (7, "NO_ANSWER")

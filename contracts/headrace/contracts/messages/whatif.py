@@ -148,7 +148,7 @@ class WhatIfAnswer(Value, frozen=True, kw_only=True):
 
 
 class WhatIfAsked(Value, frozen=True, kw_only=True):
-    """A line to the process that answers: a question by its number, or, without one, that its answer is no longer awaited."""
+    """A line to the process that answers: a question and its number; a number alone withdraws the question that has it."""
 
     number: int
     question: WhatIfQuestion | None = None

@@ -145,7 +145,7 @@ SIDES = Sides(before=OutcomeNumbers(starts=2), after=OutcomeNumbers(starts=3))
 ANSWERED = Difference(
     at=START,
     span=HOUR,
-    assumptions=("nobody new comes",),
+    assumptions=("no jobs are submitted later",),
     total=SIDES,
     groups={"dev": SIDES},
     policies={},

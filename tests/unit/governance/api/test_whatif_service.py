@@ -40,7 +40,7 @@ SIDES = Sides(before=OutcomeNumbers(starts=2, wait_max=7), after=OutcomeNumbers(
 FOUND = Difference(
     at=0,
     span=HOUR,
-    assumptions=("nobody new comes",),
+    assumptions=("no jobs are submitted later",),
     total=SIDES,
     groups={"dev": SIDES},
     policies={},
@@ -106,7 +106,7 @@ async def test_the_answer_comes_from_a_process_of_its_own():
         "sequence": "9",
         "time": "1970-01-01T00:00:03Z",
         "span": "1h",
-        "assumptions": ["nobody new comes"],
+        "assumptions": ["no jobs are submitted later"],
         "total": NUMBERS,
         "groups": {"dev": NUMBERS},
         "moved": [{"job": "ann.x", "queue": "dev/one", "before": "5", "before_is": "started", "after_is": "waiting"}],
