@@ -10,67 +10,37 @@ import asyncio
 import os
 import random
 import statistics
-import tempfile
 import time
-from pathlib import Path
 
 from bench.memory import Tape
 from bench.options import options
-from headrace.audit.ledger_writer import LedgerWriter
-from headrace.audit.snapshotter import Snapshotter
-from headrace.bus.nats.jetstream import JetStreamLog
-from headrace.bus.nats.streams import ensure_streams
+from bench.stored_history import snapshots_of, stored_history
 from headrace.bus.process import collect_garbage_rarely
-from headrace.contracts.transport.subjects import LEDGER_STREAM
-from headrace.service.fold import LedgerFold
-from headrace.service.snapshots import Snapshots
 from headrace.views.state_at import PastStates
-from tests.integration.conftest import NatsServer
 
 MOMENTS = 20
-AT_ONCE = 100
 
 
 async def measure(facts: int) -> dict[str, float]:
     """Seconds: from the log, and to each of some moments by chance through snapshots."""
-    with tempfile.TemporaryDirectory() as folder:
-        server = NatsServer(Path(folder))
-        server.start()
-        try:
-            connection = await server.connect("operator")
-            await ensure_streams(connection)
-            log = JetStreamLog(connection, LEDGER_STREAM)
-            tape = Tape()
-            for number, message in enumerate((*tape.law(), *tape.lives(facts)), 1):
-                await connection.publish(message.subject, message.payload)
-                while not number % AT_ONCE and await log.tip() < number:
-                    await asyncio.sleep(0.01)
-            while (tip := await log.tip()) < tape.sequence:
-                await asyncio.sleep(0.01)
-            began, used = time.perf_counter(), time.process_time()
-            await PastStates(log).behind(tip, 0, tip)
-            whole, whole_cpu = time.perf_counter() - began, time.process_time() - used
+    tape = Tape()
+    async with stored_history(tape, (*tape.law(), *tape.lives(facts))) as (connection, log, tip):
+        began, used = time.perf_counter(), time.process_time()
+        await PastStates(log).behind(tip, 0, tip)
+        whole, whole_cpu = time.perf_counter() - began, time.process_time() - used
 
-            snapshots = Snapshots.over(connection, log)
-            keeper = Snapshotter(log, LedgerFold(), snapshots, LedgerWriter(log))
-            reader = await log.read(0)
-            while keeper.fold.sequence < tip:
-                await keeper.take_in(await reader.batch(50))
-            await reader.close()
-            chance, past, taken, used_by = random.Random(1), PastStates(log, snapshots), [], []
-            for _ in range(MOMENTS):
-                sequence = chance.randrange(1, tip + 1)
-                began, used = time.perf_counter(), time.process_time()
-                await past.behind(sequence, 0, tip)
-                taken.append(time.perf_counter() - began)
-                used_by.append(time.process_time() - used)
-            await connection.close()
-        finally:
-            server.kill()
+        snapshots, count = await snapshots_of(connection, log, tip)
+        chance, past, taken, used_by = random.Random(1), PastStates(log, snapshots), [], []
+        for _ in range(MOMENTS):
+            sequence = chance.randrange(1, tip + 1)
+            began, used = time.perf_counter(), time.process_time()
+            await past.behind(sequence, 0, tip)
+            taken.append(time.perf_counter() - began)
+            used_by.append(time.process_time() - used)
     return {
         "whole": whole,
         "whole_cpu": whole_cpu,
-        "snapshots": keeper.taken,
+        "snapshots": count,
         "moment": statistics.median(taken),
         "worst": max(taken),
         "worst_cpu": max(used_by),

@@ -12,67 +12,40 @@ import json
 import os
 import random
 import statistics
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 from bench.memory import Tape
 from bench.options import options
-from headrace.audit.ledger_writer import LedgerWriter
-from headrace.audit.snapshotter import Snapshotter
-from headrace.bus.nats.jetstream import JetStreamLog
-from headrace.bus.nats.streams import ensure_streams
+from bench.stored_history import snapshots_of, stored_history
 from headrace.bus.process import collect_garbage_rarely
 from headrace.contracts.api import overview_pb2 as pb
-from headrace.contracts.transport.subjects import LEDGER_STREAM
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.state.state import State
 from headrace.governance.api.context import ApiContext, CallContext
 from headrace.governance.api.overview import Overviews
 from headrace.identity.caller import Caller, Role
-from headrace.service.fold import LedgerFold
-from headrace.service.snapshots import Snapshots
 from headrace.views.past_queries import PastQueries
 from headrace.views.state_at import PastStates
-from tests.integration.conftest import NatsServer
 
 STEPS = (1, 100, -1, -100)
 JUMPS = 3
 EVERY = 60 * SECOND
-AT_ONCE = 100
 
 
 async def measure(jobs: int, records: int, steps: int) -> list[dict[str, Any]]:
     """Milliseconds of steps, a row for each length of them."""
-    with tempfile.TemporaryDirectory() as folder:
-        server = NatsServer(Path(folder))
-        server.start()
-        try:
-            connection = await server.connect("operator")
-            await ensure_streams(connection)
-            log, tape = JetStreamLog(connection, LEDGER_STREAM), Tape()
-            for number, message in enumerate((*tape.law(), *tape.pending(jobs), *tape.lives(32 * records, EVERY)), 1):
-                await connection.publish(message.subject, message.payload)
-                while not number % AT_ONCE and await log.tip() < number:
-                    await asyncio.sleep(0.01)
-            while (tip := await log.tip()) < tape.sequence:
-                await asyncio.sleep(0.01)
-            snapshots = Snapshots.over(connection, log)
-            keeper = Snapshotter(log, LedgerFold(), snapshots, LedgerWriter(log))
-            reader = await log.read(0)
-            while keeper.fold.sequence < tip:
-                await keeper.take_in(await reader.batch(50))
-            await reader.close()
-            known = {"state": State(), "past_queries": PastQueries(PastStates(log, snapshots), log, lambda: 2**60)}
-            backend = ApiContext(*map(known.get, ApiContext._fields))  # type: ignore[arg-type]  # the rest is not needed
-            call, service = CallContext(Caller(Role.PROVIDER_ADMIN, "default", "root"), "GetOverview", 60, backend), Overviews()
-            before = resident()
-            rows = [await walk(service, call, step, steps, tip) for step in STEPS]
-            await connection.close()
-        finally:
-            server.kill()
-    kept = {"snapshots": keeper.taken, "records": tip, "jobs": jobs, "grown_mib": resident() - before}
+    tape = Tape()
+    messages = (*tape.law(), *tape.pending(jobs), *tape.lives(32 * records, EVERY))
+    async with stored_history(tape, messages) as (connection, log, tip):
+        snapshots, count = await snapshots_of(connection, log, tip)
+        known = {"state": State(), "past_queries": PastQueries(PastStates(log, snapshots), log, lambda: 2**60)}
+        backend = ApiContext(*map(known.get, ApiContext._fields))  # type: ignore[arg-type]  # the rest is not needed
+        call, service = CallContext(Caller(Role.PROVIDER_ADMIN, "default", "root"), "GetOverview", 60, backend), Overviews()
+        before = resident()
+        rows = [await walk(service, call, step, steps, tip) for step in STEPS]
+    kept = {"snapshots": count, "records": tip, "jobs": jobs, "grown_mib": resident() - before}
     return [row | kept for row in rows]
 
 

@@ -170,7 +170,7 @@ async def _started(command: Sequence[str], environment: Mapping[str, str]) -> _S
     try:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(answers), process.stdout)
         questions, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
-    except BaseException:  # nobody waits for it any more
+    except BaseException:  # its question is withdrawn
         with process:  # its pipes are closed, and its end is awaited
             process.kill()
         raise
