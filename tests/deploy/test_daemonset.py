@@ -1,7 +1,8 @@
 """The chart's DaemonSet on a real Podman: its pod as Helm renders it, with the same mounts, namespaces and privileges.
 
 No kubelet is here, so Podman is given what the pod says. Three things differ: NATS is reached by the address of this machine, the
-directory of the node lies in the test's own folder, and the GPUs are simulated. What a kubelet does when a container has ended, or its
+directory of the node lies in the test's own folder, and the GPUs are simulated. All of it is in a network of the test's own, which has the
+metadata service of a cloud: rules of this machine stay as they are. What a kubelet does when a container has ended, or its
 pod was replaced, is done by hand: the container is removed with all its processes, and another one is made.
 """
 
@@ -24,6 +25,7 @@ from headrace.client.endpoint import read_endpoint
 from headrace.node_executor.system import orphans
 from tests.deploy.images import HEADRACE, ROOT, Engine, missing
 from tests.integration.machine import Machine, new_machine
+from tests.private_network import REACHES, WHY_NOT, entered, private_network
 
 NODE, NAME = "gpu01", "headrace-daemonset"
 RENDER = """
@@ -79,11 +81,11 @@ class Pod:
 @pytest.fixture
 def site() -> Iterator[tuple[Machine, Pod]]:
     """An installation, and the pod of one of its nodes."""
-    if reason := missing():
+    if reason := missing() or WHY_NOT:
         pytest.fail(reason)
     engine = Engine()
     engine.headrace()
-    with new_machine() as machine:
+    with private_network() as within, entered(within), new_machine() as machine:
         folder = machine.data.parent
         machine.up("--dev-ca", "--reached-as", "localhost")
         Path(machine.documents).write_text(DOCUMENTS)
@@ -174,3 +176,13 @@ def test_jobs_are_held_to_control_groups_outside_of_the_container(site: tuple[Ma
     assert not any("libpod" in line for line in printed.splitlines()), printed
     machine.done("cancel", "--user", "alice", job)
     machine.until_state(job, "cancelled")
+
+
+def test_jobs_cannot_reach_the_metadata_service_of_a_cloud_and_root_of_the_node_can(site: tuple[Machine, Pod]) -> None:
+    machine, _ = site
+    reaches = REACHES.replace("PORT", "80")
+    by_root = subprocess.run([sys.executable, "-c", reaches], check=True, capture_output=True, text=True)
+    assert by_root.stdout == "reached\n"
+    words = ("--queue", "rnd/one", "--user", "alice", "--workdir", "", "--wait", "--", "python3", "-c", reaches)
+    job = machine.done("submit", *words).split()[0]
+    assert machine.done("logs", "--user", "alice", job) == "refused\n"
