@@ -3,6 +3,7 @@
 1,213 GPU nodes with 6,212 GPUs of seven models, about 10,850 requests in five given orders, until 130 % of the GPUs have been asked
 for; nothing leaves, what fits nowhere is dropped. Every request is admitted by a fact, the allocator's own learning states the mix, a
 place is looked for by `find_places` and granted by a fact. The clock runs over all of that; reading the files is outside of it.
+With `--rack 32` nodes stand in racks of 32, in the order of the trace, and the pool knows them (R40); no request of the trace is a gang.
 
 The other policies differ in how they compare places, and in nothing else: they replace what one class of nodes is worth to a request.
 Machine code does not see that, so where the rules are compiled those policies are played in a process of their own, from the source; the
@@ -118,17 +119,18 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
 
 
 class Cluster:
-    """The product's fold of one order."""
+    """The product's fold of one order. `rack`: nodes in a rack, in the order of the trace; 0: the pool has no topology."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, rack: int) -> None:
         self.trace = trace
         self.state = State(terms=TimeRules(level=LEVEL))
         self.learning = DemandLearning()
         models = sorted({asked.models for asked in trace.requests})
         self.profiles = {allowed: f"profile-{number}" for number, allowed in enumerate(models)}
         links = tuple(PolicyProfile(name=name) for name in self.profiles.values())
+        pool = Pool(name="pool", selector={}, topology=("rack",) if rack else ())
         self.append_facts(
-            f.PoolAppliedV1(author="bench", pool=Pool(name="pool", selector={})),
+            f.PoolAppliedV1(author="bench", pool=pool),
             f.TenantAppliedV1(author="bench", tenant=Tenant(name="t")),
             *(
                 f.ProfileAppliedV1(author="bench", profile=Profile(name=name, request={}, gpu_models=allowed, pools=("pool",)))
@@ -136,9 +138,10 @@ class Cluster:
             ),
             f.PolicyAppliedV1(author="bench", policy=Policy(tenant="t", name="p", profiles=links)),
         )
-        for name, model, gpus, cpu, memory in trace.nodes:
+        for index, (name, model, gpus, cpu, memory) in enumerate(trace.nodes):
             devices = tuple(Device(device=f"g{number}", model=model, memory=1) for number in range(gpus))
-            self.append_facts(f.NodeRegisteredV1(node=name, labels={}, devices=devices, cpu=cpu, memory=memory, at=1))
+            labels = {"rack": f"r{index // rack}"} if rack else {}
+            self.append_facts(f.NodeRegisteredV1(node=name, labels=labels, devices=devices, cpu=cpu, memory=memory, at=1))
         self.pool = self.state.pools["pool"]
         self.gpus = sum(gpus for _, _, gpus, _, _ in trace.nodes) * GPU_UNITS
 
@@ -165,9 +168,9 @@ class Cluster:
         return True
 
 
-def play(trace: Trace, order: str) -> Run:
+def play(trace: Trace, order: str, rack: int) -> Run:
     """All requests of one order, as the published method counts: at p % arrived, the mean over the arrivals that round to p."""
-    cluster, run = Cluster(trace), Run()
+    cluster, run = Cluster(trace, rack), Run()
     asked_for = used = 0
     at: dict[int, list[int]] = defaultdict(list)
     began = time.perf_counter()
@@ -253,11 +256,11 @@ def published(folder: Path, workload: str) -> dict[str, tuple[float, ...]]:
     return {row["policy"]: tuple(float(row[f"mean_{mark}"]) for mark in MARKS) for row in rows if row["workload"] == workload}
 
 
-def measure(trace: Trace, policy: str, orders: list[str]) -> list[Run]:
+def measure(trace: Trace, policy: str, orders: list[str], rack: int) -> list[Run]:
     """One run for each order. NotReachedError where the rules are compiled and the policy replaces some of them."""
     rate, ours = POLICIES[policy]
     with instead(rate, ours=ours):
-        return [play(trace, order) for order in orders]
+        return [play(trace, order, rack) for order in orders]
 
 
 def needs_source(policy: str) -> bool:
@@ -265,11 +268,22 @@ def needs_source(policy: str) -> bool:
     return POLICIES[policy] != (None, True) and is_compiled(NodeClass)
 
 
-def measure_as_written(folder: Path, workload: str, policy: str, count: int) -> list[Run]:
+def measure_as_written(folder: Path, workload: str, policy: str, count: int, rack: int) -> list[Run]:
     """The same by a process that takes the rules from their source."""
     with tempfile.TemporaryDirectory() as directory:
         figures = Path(directory, "figures.json")
-        which = ["--workloads", workload, "--policies", policy, "--orders", str(count), "--traces", str(folder)]
+        which = [
+            "--workloads",
+            workload,
+            "--policies",
+            policy,
+            "--orders",
+            str(count),
+            "--rack",
+            str(rack),
+            "--traces",
+            str(folder),
+        ]
         subprocess.run(
             [sys.executable, "-m", "bench.packing", *which, "--json", str(figures)],
             env={**os.environ, as_written.VARIABLE: "1"},
@@ -285,15 +299,16 @@ def line(name: str, marks: tuple[float, ...], rest: str = "") -> str:
     return f"  {name:<32}" + "".join(f"{mark:>8.2f}" for mark in marks) + rest
 
 
-def show(folder: Path, workload: str, policies: list[str], count: int) -> dict[str, list[Run]]:
+def show(folder: Path, workload: str, policies: list[str], count: int, rack: int) -> dict[str, list[Run]]:
     """Measure one workload and print its table."""
     trace = read(folder, workload)
     orders = sorted(trace.orders)[:count]
-    print(f"P14 {workload}: GPUs allocated, %, mean of {len(orders)} orders, at 98 / 100 / 130 % arrived", flush=True)
+    racks = f", racks of {rack} nodes" if rack else ""
+    print(f"P14 {workload}: GPUs allocated, %, mean of {len(orders)} orders, at 98 / 100 / 130 % arrived{racks}", flush=True)
     found = {}
     for policy in policies:
         apart = needs_source(policy)
-        runs = measure_as_written(folder, workload, policy, count) if apart else measure(trace, policy, orders)
+        runs = measure_as_written(folder, workload, policy, count, rack) if apart else measure(trace, policy, orders, rack)
         found[policy] = runs
         means = tuple(statistics.mean(run.allocated[mark] for run in runs) for mark in MARKS)
         least = min(run.allocated[130] for run in runs)
@@ -318,6 +333,7 @@ def main() -> int:
     parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=WORKLOADS, help="of the trace")
     parser.add_argument("--policies", nargs="+", choices=list(POLICIES), default=list(POLICIES), help="ways to compare places")
     parser.add_argument("--orders", type=int, default=5, help="how many of the given arrival orders")
+    parser.add_argument("--rack", type=int, default=0, help="nodes in a rack, which the pool knows; 0 (default): no topology")
     parser.add_argument("--json", type=Path, help="write the figures into this file as well")
     arguments = parser.parse_args()
     missing = next((file for file in _files(arguments.workloads) if not (arguments.traces / file).exists()), None)
@@ -330,7 +346,7 @@ def main() -> int:
     figures: dict[str, Any] = {"machine": machine()}
     print(json.dumps(figures["machine"]), flush=True)
     for workload in arguments.workloads:
-        found = show(arguments.traces, workload, arguments.policies, arguments.orders)
+        found = show(arguments.traces, workload, arguments.policies, arguments.orders, arguments.rack)
         figures[workload] = {policy: [asdict(run) for run in runs] for policy, runs in found.items()}
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

@@ -30,7 +30,7 @@ def trace() -> packing.Trace:
 @pytest.mark.parametrize("policy", packing.POLICIES)
 def test_every_policy_places_what_fits_and_drops_the_rest(policy: str) -> None:
     usual = NodeClass.rating, Steering.choose, Fragmentation.bounds
-    (run,) = packing.measure(trace(), policy, ["once"])
+    (run,) = packing.measure(trace(), policy, ["once"], rack=0)
 
     assert (run.arrived, set(run.allocated)) == (400, set(packing.MARKS))
     assert 0 < run.dropped < 400
@@ -40,8 +40,13 @@ def test_every_policy_places_what_fits_and_drops_the_rest(policy: str) -> None:
 
 def test_policies_that_are_compared_place_differently():
     """Were a replacement not to reach the product, several of them would print one and the same line."""
-    runs = {policy: packing.measure(trace(), policy, ["once"])[0].allocated for policy in packing.POLICIES}
+    runs = {policy: packing.measure(trace(), policy, ["once"], rack=0)[0].allocated for policy in packing.POLICIES}
     assert len({tuple(allocated.values()) for allocated in runs.values()}) == len(runs)
+
+
+def test_in_a_pool_with_racks_jobs_that_are_no_gangs_find_the_same_places():
+    runs = [packing.measure(trace(), "Headrace", ["once"], rack)[0] for rack in (0, 7)]
+    assert runs[0].allocated == runs[1].allocated
 
 
 def test_a_replacement_that_nothing_calls_is_an_error():
