@@ -44,7 +44,7 @@ def test_policies_that_are_compared_place_differently():
     assert len({tuple(allocated.values()) for allocated in runs.values()}) == len(runs)
 
 
-def test_in_a_pool_with_racks_jobs_that_are_no_gangs_find_the_same_places():
+def test_racks_of_a_pool_do_not_change_the_places_of_jobs_that_are_not_gangs():
     runs = [packing.measure(trace(), "Headrace", ["once"], rack)[0] for rack in (0, 7)]
     assert runs[0].allocated == runs[1].allocated
 
