@@ -202,7 +202,8 @@ def _closed(fact: f.ObjectClosedV1) -> tuple[str, str]:
 
 
 def _registered(fact: f.NodeRegisteredV1) -> tuple[str, str]:
-    return f"{fact.node} is here with {len(fact.devices)} devices, isolation {fact.isolation}", "R6"
+    devices = len(fact.devices)
+    return f"{fact.node} is here with {devices} {'device' if devices == 1 else 'devices'}, isolation {fact.isolation}", "R6"
 
 
 def _approved(fact: f.NodeApprovedV1) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from headrace.contracts.messages.queries import BudgetView, NodeRequest, NodeVie
 from headrace.contracts.values.amounts import CPU, GPU, MEMORY, format_amount
 from headrace.contracts.values.durations import DurationError, format_time, parse_duration, parse_time
 from headrace.contracts.values.isolation import KINDS
+from headrace.contracts.values.natural_order import natural_order
 
 if TYPE_CHECKING:
     from headrace.supervisor.installation import Installation, Settings
@@ -238,7 +239,7 @@ def node_table(found: Iterable[NodeView]) -> str:
         "REASON",
         "MAINTENANCE",
     )
-    return table(heads, map(_node_row, found))
+    return table(heads, map(_node_row, sorted(found, key=lambda node: natural_order(node.name))))
 
 
 def _node_row(node: NodeView) -> tuple[object, ...]:

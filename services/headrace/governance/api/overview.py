@@ -20,6 +20,7 @@ from headrace.contracts.transport.codec import Malformed, decode_record
 from headrace.contracts.values.amounts import GPU_UNITS
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import is_token
+from headrace.contracts.values.natural_order import natural_order
 from headrace.governance.api import queues
 from headrace.governance.api.device_loads import loads_of
 from headrace.governance.api.errors import invalid, shown
@@ -302,7 +303,9 @@ def overview_of(
     owners = sorted({owner for owner, _ in state.policies}) if tenant == ALL_TENANTS else [tenant]
     for owner in owners if not only else [owner for owner in owners if owner in only]:
         overview.queues.extend(queues.messages(state, lines, owner, now))
-    nodes = [state.nodes[name] for name in sorted(state.nodes) if sees_node(state, tenant, state.nodes[name])]
+    nodes = [
+        state.nodes[name] for name in sorted(state.nodes, key=natural_order) if sees_node(state, tenant, state.nodes[name])
+    ]
     _fill_nodes(overview.nodes, nodes, state)
     _fill_maintenance(overview.nodes, nodes, state, tenant)
     _fill_devices(overview, nodes, state, only or (() if tenant == ALL_TENANTS else (tenant,)))

@@ -85,6 +85,11 @@ def test_the_provider_sees_every_device_and_who_holds_it(shared) -> None:
     ]
 
 
+def test_nodes_are_in_the_order_in_which_people_look_for_them(site) -> None:
+    site.append_facts(*(f.NodeRegisteredV1(node=name, labels={}, devices=(), cpu=1, memory=1, at=1) for name in ("w10", "w2")))
+    assert overview(site, "")["nodes"]["name"] == ["e1", "w1", "w2", "w10"]
+
+
 def test_a_tenant_sees_what_others_use_only_as_a_sum_by_device(shared) -> None:
     found = overview(shared, "acme")
     assert found["devices"]["used"] == [0] * 4 + [GPU_UNITS] * 4 + [0] * 6

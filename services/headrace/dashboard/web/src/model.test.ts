@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { amount, computing, exact, idleHolders, maintenanceOf, modelOf, short, UNITS, readable } from "./model";
+import { amount, computing, counted, exact, holdings, idleHolders, maintenanceOf, modelOf, ranges, short, UNITS, readable } from "./model";
 import { duration, period } from "./time";
 import type { Overview } from "./types";
 
@@ -33,6 +33,16 @@ describe("amounts", () => {
   it("are short for people", () => {
     expect([1234.5, 1 / 3, 8].map(short)).toEqual(["1,234.5", "0.33", "8"]);
   });
+  it("of things name one thing or several", () => {
+    expect([0, 1, 1200].map((count) => counted(count, "job"))).toEqual(["0 jobs", "1 job", "1,200 jobs"]);
+  });
+});
+
+describe("names of devices", () => {
+  it("that follow each other are a range", () => {
+    const names = [["gpu0", "gpu1", "gpu2", "gpu3"], ["gpu6", "gpu7"], ["gpu0", "gpu1", "gpu2", "gpu8"], ["gpu9", "gpu10", "gpu11"], ["MIG-a", "MIG-b"], []];
+    expect(names.map(ranges)).toEqual(["gpu0–3", "gpu6, gpu7", "gpu0–2, gpu8", "gpu9–11", "MIG-a, MIG-b", ""]);
+  });
 });
 
 describe("the model of an overview", () => {
@@ -56,6 +66,24 @@ describe("the model of an overview", () => {
   });
   it("gives each share to its device", () => {
     expect(model.pools[0]?.nodes[0]?.devices.map((device) => device.shares.map((share) => share.holder.user))).toEqual([[], ["ann"]]);
+  });
+  it("has what a job holds on a node in one entry, as far as its parts are equal", () => {
+    const held: Overview = {
+      ...overview,
+      nodes: { name: ["n1"], pool: ["hall"], state: ["ready"], model: ["A100"] },
+      devices: {
+        node: [0, 0, 0, 0],
+        name: ["gpu0", "gpu1", "gpu2", "gpu3"],
+        shares: { device: [0, 1, 2, 3], holder: [0, 0, 0, 0], units: [UNITS, UNITS, UNITS, UNITS / 2], mig: ["", "", "", ""], start: [0, 0, 0, 0] },
+      },
+    };
+    const [node] = modelOf(held, { busy: [0, 0, 0, 0], idle: [0, 0, 1, 0] }).pools[0]?.nodes ?? [];
+    const found = node ? holdings(node) : [];
+    expect(found.map(({ devices, share, idle }) => [devices, share.units, share.holder.user, idle])).toEqual([
+      [["gpu0", "gpu1"], UNITS, "ann", false],
+      [["gpu2"], UNITS, "ann", true],
+      [["gpu3"], UNITS / 2, "ann", false],
+    ]);
   });
   it("has governed GPU models beside all GPUs, for pools and for policies", () => {
     const governed: Overview = {

@@ -266,6 +266,38 @@ function nodesOf(overview: Overview, loads: Loads | null, policies: Map<string, 
   return nodes;
 }
 
+/** The names in one text, those that follow each other as a range: `gpu0–3, gpu6`. */
+export function ranges(names: string[]): string {
+  const found: { stem: string; first: string; last: string; names: string[] }[] = [];
+  for (const name of names) {
+    const [, stem = "", digits = ""] = /^(.*?)(\d{1,9})$/.exec(name) ?? [name, name];
+    const before = found.at(-1);
+    if (before && digits && before.stem === stem && Number(digits) === Number(before.last) + 1) {
+      before.last = digits;
+      before.names.push(name);
+    } else found.push({ stem, first: digits, last: digits || "-1", names: [name] });
+  }
+  return found.flatMap((one) => (one.names.length > 2 ? `${one.stem}${one.first}–${one.last}` : one.names)).join(", ");
+}
+
+/** What each job holds on a node, its equal parts of several devices together. */
+export function holdings(node: GpuNode): { devices: string[]; share: Share; idle: boolean }[] {
+  const found = new Map<string, { devices: string[]; share: Share; idle: boolean }>();
+  for (const device of node.devices)
+    for (const share of device.shares) {
+      const key = [share.holder.tenant, share.holder.id, share.units, share.mig, device.idle].join(" ");
+      const one = found.get(key);
+      if (one) one.devices.push(device.name);
+      else found.set(key, { devices: [device.name], share, idle: device.idle });
+    }
+  return [...found.values()];
+}
+
+/** A number of things: `1 job`, `1,200 jobs`. */
+export function counted(count: number, thing: string): string {
+  return `${count.toLocaleString("en")} ${count === 1 ? thing : `${thing}s`}`;
+}
+
 function poolUse(pool: Pool, nodes: GpuNode[]): PoolUse {
   const name = pool.name.replace(/^pools\//, "");
   const own = nodes.filter((node) => node.pool === name);

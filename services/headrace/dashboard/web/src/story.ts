@@ -1,6 +1,6 @@
 // What the story of a preemption says beside its facts: whether the numbers were in order, and its lanes. Pure.
 
-import { amount, short, type Model, type PolicyUse } from "./model";
+import { amount, counted, short, type Model, type PolicyUse } from "./model";
 
 export interface Attempt {
   attempt?: number;
@@ -93,13 +93,13 @@ export function fairness(story: Preemption, before: Model, held: (job: StoryJob 
   }
   for (const { policy, gpus, jobs } of taken.values()) {
     if (policy === own) {
-      found.push({ holds: true, text: `${jobs} ${jobs === 1 ? "job" : "jobs"} of the same policy had to yield, by priority.` });
+      found.push({ holds: true, text: `${counted(jobs, "job")} of the same policy had to yield, by priority.` });
       continue;
     }
     const holds = policy.borrowed > 0;
     found.push({
       holds,
-      text: `${policy.policy} held ${short(policy.used)} and had ${short(policy.reservation)} reserved: ${short(policy.borrowed)} were borrowed, the ${short(gpus)} of ${jobs} ${jobs === 1 ? "job" : "jobs"} were taken back${policy.used - gpus + 1e-9 >= policy.reservation ? ", and it keeps its reservation" : ""}.`,
+      text: `${policy.policy} held ${short(policy.used)} and had ${short(policy.reservation)} reserved: ${short(policy.borrowed)} were borrowed, the ${short(gpus)} of ${counted(jobs, "job")} were taken back${policy.used - gpus + 1e-9 >= policy.reservation ? ", and it keeps its reservation" : ""}.`,
     });
   }
   return found;
