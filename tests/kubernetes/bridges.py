@@ -12,6 +12,7 @@ from headrace.contracts.messages.queries import JobView
 from headrace.contracts.values.ids import job_key
 from headrace.kubernetes.acting import Acting, ApiAway, ApiRefused, LedgerAway
 from headrace.kubernetes.decide import decide, living
+from headrace.kubernetes.matching import doubted
 from headrace.kubernetes.objects import QUEUE, foreign_gpus, read_node, read_pod
 from headrace.kubernetes.view import State, View
 from headrace.kubernetes.waiting import lacking
@@ -129,6 +130,7 @@ class Bridge:
         self.answers: dict[str, NodeAnswer] = {}
         self.jobs: dict[str, JobView] = {}
         self.lacking: dict[str, int] = {}
+        self.doubted: dict[str, int] = {}
         self.acting = Acting(
             FaultyPods(self.cluster, self.hall, self.faults),
             FaultyLedger(self.hall, self.faults),
@@ -184,10 +186,10 @@ class Bridge:
         listed = frozenset() if self.faults.ledger_away else frozenset(ACCOUNTS.values())
         view = View(
             NAME, ACCOUNTS, pods, tuple(node for node in nodes if node is not None), self.answers, jobs, listed,
-            self.acting.registered, foreign, self.lacking, self.hall.now,
+            self.acting.registered, foreign, {}, {}, self.hall.now,
         )  # fmt: skip
-        self.lacking = lacking(view, self.lacking)
-        return view._replace(lacking=self.lacking)
+        self.lacking, self.doubted = lacking(view, self.lacking), doubted(view, self.doubted)
+        return view._replace(lacking=self.lacking, doubted=self.doubted)
 
     def round(self, shuffled: bool = False, most: int | None = None) -> int:
         """Decide and act: all steps, or the first `most` of them in any order. Returns their number, registrations left out."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import job_key
 from headrace.kubernetes.identity import UNIT, unit_of
+from headrace.kubernetes.matching import BELIEVED
 from headrace.kubernetes.objects import FINALIZER, GROUP, GROUP_SIZE, JOB, LEASE, QUEUE, RANK, Pod, read_pod
 from tests.kubernetes.bridges import ACCOUNTS, Bridge, Faults
 from tests.kubernetes.cluster import GPU, Cluster, Refusal
@@ -28,7 +30,8 @@ policies:
 
 NODES = {"n1": 2, "n2": 3, "n3": 1}
 STEPS = 250
-ROUNDS_MAX = 120
+ROUNDS_MAX, REST = 150, 5
+"""Rounds until all has to be at rest, and the seconds of each."""
 SHUT = ("Succeeded", "Failed")
 
 
@@ -224,9 +227,9 @@ class Play:
                 bridge.watch()
                 bridge.ask()
                 bridge.round()
-            self._pass(5)
+            self._pass(REST)
             quiet = quiet + 1 if (self.cluster.version, self.hall.state.sequence) == before else 0
-            if quiet > 15:
+            if quiet * REST * SECOND > BELIEVED:
                 return
         raise AssertionError("no rest")
 

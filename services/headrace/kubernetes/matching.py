@@ -13,7 +13,7 @@ from headrace.contracts.values.ids import job_key, split_job_key, split_lease_id
 from headrace.kubernetes.identity import CLUSTER, NAMESPACE, UNIT, in_order, unit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from headrace.contracts.facts.fact import Ladder
     from headrace.contracts.messages.queries import JobView
@@ -25,7 +25,7 @@ ENDED = frozenset({"succeeded", "failed", "cancelled", "rejected"})
 
 
 BELIEVED = 2 * MINUTE
-"""How long an answer may be older than the grant that a pod's label names."""
+"""How long answers may be older than the grant that a pod's label names."""
 
 
 class LeaseId(NamedTuple):
@@ -121,7 +121,7 @@ class Matching:
     def lost_lease(self, pod: Pod) -> bool:
         """Whether the ledger is known to hold no lease for the pod. An answer from before its grant says nothing of it.
 
-        A grant that no answer knows long after the pod was placed was never given: a user has written the label.
+        A grant that no answer knows for long was never given: a user has written the label.
         """
         if self.has_lease(pod):
             return False
@@ -130,15 +130,32 @@ class Matching:
         job = self.job_of(pod)
         if job is not None and job.state in ENDED:
             return True
+        is_known = self._knows_grant(pod)
+        return is_known is not None and (is_known or self.view.now - self.view.doubted.get(pod.uid, self.view.now) > BELIEVED)
+
+    def is_doubtful(self, pod: Pod) -> bool | None:
+        """Whether the pod names a grant that its node's answer is too old for; None without an answer."""
+        if pod.held is None or self.has_lease(pod):
+            return False
+        is_known = self._knows_grant(pod)
+        return None if is_known is None else not is_known
+
+    def _knows_grant(self, pod: Pod) -> bool | None:
+        """Whether the answer of the pod's node is from behind the grant that its label names; None without an answer."""
         node = self.node_of(pod)
         answer = self.view.answers.get(node.name) if node is not None else None
-        if answer is None:
-            return False
-        return answer.through >= pod.held.granted or 0 < pod.placed_at < self.view.now - BELIEVED
+        return None if answer is None or pod.held is None else answer.through >= pod.held.granted
 
     def job_of(self, pod: Pod) -> JobView | None:
         """The job of a pod, if the ledger has it."""
         return self.view.jobs.get(self.key_of(pod))
+
+
+def doubted(view: View, before: Mapping[str, int]) -> dict[str, int]:
+    """Pods whose grant no answer knows, by the moment since when they have been seen so. `before`: the same of the former round."""
+    seen = Matching(view)
+    doubtful = {pod.uid: seen.is_doubtful(pod) for pod in view.pods}
+    return {uid: before.get(uid, view.now) for uid, is_so in doubtful.items() if is_so or (is_so is None and uid in before)}
 
 
 def _leases(view: View) -> Iterator[Lease]:

@@ -66,9 +66,9 @@ class Pod(NamedTuple):
     """A pod with the label of a queue.
 
     `version` is its resource version, `created` in microseconds. `queue` is `policy/profile`. `refused`: why it cannot become a job; empty
-    if it can. `target`: the node that its affinity names. `placed_at`: when it got its node, in microseconds, 0 if it has none. `ran`:
-    whether a container has run. `exit_code`: of its containers, the first that is not 0; None if none has ended. `finished_at`:
-    microseconds, 0 if unknown. `condition`: status, reason and message of the bridge's condition. `raw` is the object as it was read.
+    if it can. `target`: the node that its affinity names. `ran`: whether a container has run. `exit_code`: of its containers, the first
+    that is not 0; None if none has ended. `finished_at`: microseconds, 0 if unknown. `condition`: status, reason and message of the
+    bridge's condition. `raw` is the object as it was read.
     """
 
     namespace: str
@@ -90,7 +90,6 @@ class Pod(NamedTuple):
     target: str
     node: str
     phase: str
-    placed_at: int
     deleting: bool
     ran: bool
     exit_code: int | None
@@ -182,7 +181,6 @@ def read_pod(raw: Json, resource: str) -> Pod:
         target=target_of(spec),
         node=spec.get("nodeName") or "",
         phase=status.get("phase", "Pending"),
-        placed_at=_placed_at(status) if spec.get("nodeName") else 0,
         deleting=bool(meta.get("deletionTimestamp")),
         ran=bool(ended) or any("running" in (one.get("state") or {}) for one in _statuses(status)),
         exit_code=code,
@@ -318,13 +316,6 @@ def _ending(ended: list[Json]) -> tuple[int | None, int]:
     codes = [one.get("exitCode", 0) for one in terminated]
     finished = max((moment(one.get("finishedAt")) for one in terminated), default=0)
     return next((code for code in codes if code), 0) if codes else None, finished
-
-
-def _placed_at(status: Json) -> int:
-    for one in status.get("conditions") or ():
-        if one.get("type") == "PodScheduled" and one.get("status") == "True":
-            return moment(one.get("lastTransitionTime"))
-    return 0
 
 
 def _condition(status: Json) -> tuple[str, str, str]:

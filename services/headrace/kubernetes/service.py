@@ -17,6 +17,7 @@ from headrace.kubernetes.acting import Acting
 from headrace.kubernetes.api import Access, KubernetesApi, from_kubeconfig, in_pod
 from headrace.kubernetes.decide import decide, living
 from headrace.kubernetes.ledger_access import LedgerAccess, Place
+from headrace.kubernetes.matching import doubted
 from headrace.kubernetes.objects import DEFAULT_RESOURCE, QUEUE, Pod, foreign_gpus, read_node, read_pod
 from headrace.kubernetes.view import View
 from headrace.kubernetes.waiting import lacking
@@ -102,6 +103,7 @@ class Bridge:
         self.acting = Acting(api, ledger, wall_clock, resource)
         self.rounds = 0
         self._lacking: dict[str, int] = {}
+        self._doubted: dict[str, int] = {}
         self._ledger = ledger
         self._cluster = cluster
         self._resource = resource
@@ -150,9 +152,9 @@ class Bridge:
         self._ledger.forget(jobs)
         pods, foreign = self._ours()
         registered, now = self.acting.registered, wall_clock()
-        view = View(self._cluster, accounts, pods, nodes, answers, jobs, listed, registered, foreign, self._lacking, now)
-        self._lacking = lacking(view, self._lacking)
-        return view._replace(lacking=self._lacking)
+        view = View(self._cluster, accounts, pods, nodes, answers, jobs, listed, registered, foreign, {}, {}, now)
+        self._lacking, self._doubted = lacking(view, self._lacking), doubted(view, self._doubted)
+        return view._replace(lacking=self._lacking, doubted=self._doubted)
 
     def _ours(self) -> tuple[tuple[Pod, ...], dict[str, int]]:
         """Pods of queues, and the GPUs that others take, by node."""

@@ -118,6 +118,7 @@ def view(*pods: Pod, **fields: Any) -> View:
         registered={},
         foreign=fields.get("foreign", {}),
         lacking=fields.get("lacking", {}),
+        doubted=fields.get("doubted", {}),
         now=fields.get("now", NOW),
     )
     seen = Matching(made)

@@ -9,6 +9,7 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.values.durations import MINUTE
 from headrace.kubernetes.decide import decide, living
 from headrace.kubernetes.identity import CLUSTER, NAMESPACE, UNIT, is_for, job_id, unit_of
+from headrace.kubernetes.matching import BELIEVED, doubted
 from headrace.kubernetes.objects import wrong_labels
 from headrace.kubernetes.view import Absent, Assign, Cancel, Delete, Evict, Release, SetCondition, State, Submit, Ungate
 from headrace.kubernetes.waiting import lacking
@@ -157,8 +158,6 @@ def test_a_job_that_is_not_a_pod_fails_on_a_node_that_runs_pods():
     [
         ({"lease": "1.40"}, Evict),
         ({"lease": "1.90"}, None),
-        ({"lease": "1.90", "placed": "2026-01-01T00:00:10Z"}, None),
-        ({"lease": "1.90", "placed": "2025-12-31T23:55:00Z"}, Evict),
         ({}, Delete),
         ({"lease": "no lease"}, Delete),
         ({"lease": "1.40", "target": ""}, Evict),
@@ -169,6 +168,22 @@ def test_a_pod_without_a_lease_leaves_unless_the_answer_may_be_older_than_its_gr
     seen = view(stray, answers={"n1": answer(through=80)}, jobs={KEY: job(stray, "running", replicas=1)})
     left = [step for step in steps(seen) if isinstance(step, (Evict, Delete))]
     assert left == ([expected(stray, 30, "it has no lease")] if expected else [])
+
+
+@pytest.mark.parametrize("node_of_pod", ["", "n1"])
+def test_a_pod_whose_grant_no_answer_knows_for_long_leaves_placed_or_not(node_of_pod):
+    stray = pod(gated=False, job=ID, rank="0", lease="1.90", node=node_of_pod)
+    seen = view(stray, answers={"n1": answer(through=80)}, jobs={KEY: job(stray, "running", replicas=1)})
+    since = doubted(seen, {})
+    assert since == {stray.uid: NOW}
+    later = seen._replace(now=NOW + BELIEVED)
+    assert steps(later._replace(doubted=doubted(later, since))) == []
+    unanswered = later._replace(now=NOW + BELIEVED + 1, answers={})
+    since = doubted(unanswered, since)
+    assert steps(unanswered._replace(doubted=since)) == []
+    assert steps(unanswered._replace(answers=later.answers, doubted=since)) == [Evict(stray, 30, "it has no lease")]
+    known = seen._replace(answers={"n1": answer(start(granted=90), through=90)})
+    assert doubted(known, since) == {}
 
 
 def test_of_two_pods_with_the_same_lease_the_older_one_stays():
