@@ -23,7 +23,7 @@ class View(NamedTuple):
     answered is missing. `jobs`: by job key; None for a job that the ledger does not know; a job that could not be asked about is missing.
     `listed`: accounts whose jobs that have not ended are all in `jobs`. `registered`: by node what this process has stated of it last.
     `foreign`: by node the GPUs that pods of others take. `lacking`: by key of a job without its pods the moment since when this process has
-    seen it so; `doubted`: by uid of a pod that names a grant of which no answer knows, the same. `now` and moments: microseconds.
+    seen it so; `doubted`: by uid of a pod whose grant no answer knows, the same. `now` and moments: microseconds.
     """
 
     cluster: str
