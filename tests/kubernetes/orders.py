@@ -30,7 +30,7 @@ policies:
 
 NODES = {"n1": 2, "n2": 3, "n3": 1}
 STEPS = 250
-ROUNDS_MAX, REST = 150, 5
+ROUNDS_MAX, REST = 250, 5
 """Rounds until all has to be at rest, and the seconds of each."""
 SHUT = ("Succeeded", "Failed")
 
