@@ -65,17 +65,18 @@ class CompiledParts(BuildHookInterface[Any]):
 
 
 def _compile(made: Path) -> None:
-    from mypyc.build import mypycify  # noqa: PLC0415 - needed by those who compile only
+    import mypyc  # noqa: PLC0415 - needed by those who compile only
+    from mypyc.build import mypycify  # noqa: PLC0415 - the same
     from setuptools import setup  # noqa: PLC0415 - the same
 
     os.environ["MYPYPATH"] = os.pathsep.join([".", "../contracts"])
-    # Neither debugging information nor names of temporary files: the same source gives the same bytes.
-    os.environ["CFLAGS"] = f"{os.environ.get('CFLAGS', '')} -g0 -ffile-prefix-map={made}=."
+    # Neither debugging information, which mypyc asks for by itself, nor names of directories: the same source, the same bytes.
+    directories = f"-ffile-prefix-map={made}=. -ffile-prefix-map={Path(mypyc.__file__).parent}=mypyc"
+    os.environ["CFLAGS"] = f"{os.environ.get('CFLAGS', '')} -g0 {directories}"
     sources = sorted(str(file) for package in COMPILED for file in Path(package).rglob("*.py") if not _is_plain(file))
     options = ["--config-file=", "--namespace-packages", "--explicit-package-bases", "--ignore-missing-imports"]
-    extensions = mypycify(
-        [*options, f"--cache-dir={made / 'mypy'}", *sources], opt_level=OPTIMIZE, multi_file=True, target_dir=str(made / "c")
-    )
+    analysed = [*options, f"--cache-dir={made / 'mypy'}", *sources]
+    extensions = mypycify(analysed, opt_level=OPTIMIZE, debug_level="0", multi_file=True, target_dir=str(made / "c"))
     places = ["--build-lib", str(made / "lib"), "--build-temp", str(made / "temp")]
     setup(
         name="headrace-rules",
