@@ -272,18 +272,8 @@ def measure_as_written(folder: Path, workload: str, policy: str, count: int, rac
     """The same by a process that takes the rules from their source."""
     with tempfile.TemporaryDirectory() as directory:
         figures = Path(directory, "figures.json")
-        which = [
-            "--workloads",
-            workload,
-            "--policies",
-            policy,
-            "--orders",
-            str(count),
-            "--rack",
-            str(rack),
-            "--traces",
-            str(folder),
-        ]
+        which = ["--workloads", workload, "--policies", policy, "--orders", str(count)]
+        which += ["--rack", str(rack), "--traces", str(folder)]
         subprocess.run(
             [sys.executable, "-m", "bench.packing", *which, "--json", str(figures)],
             env={**os.environ, as_written.VARIABLE: "1"},

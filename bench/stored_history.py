@@ -24,25 +24,32 @@ AT_ONCE, BATCH = 100, 50
 
 
 @asynccontextmanager
-async def stored_history(tape: Tape, messages: Iterable[Stored]) -> AsyncIterator[tuple[Connection, JetStreamLog, int]]:
-    """The connection, the ledger that has the messages of the tape, and its last sequence."""
+async def ledger_server() -> AsyncIterator[tuple[NatsServer, Connection]]:
+    """A server with the streams of an installation, and its operator's connection."""
     with tempfile.TemporaryDirectory() as folder:
         server = NatsServer(Path(folder))
         server.start()
         try:
             connection = await server.connect("operator")
             await ensure_streams(connection)
-            log = JetStreamLog(connection, LEDGER_STREAM)
-            for number, message in enumerate(messages, 1):
-                await connection.publish(message.subject, message.payload)
-                while not number % AT_ONCE and await log.tip() < number:
-                    await asyncio.sleep(0.01)
-            while (tip := await log.tip()) < tape.sequence:
-                await asyncio.sleep(0.01)
-            yield connection, log, tip
+            yield server, connection
             await connection.close()
         finally:
             server.kill()
+
+
+@asynccontextmanager
+async def stored_history(tape: Tape, messages: Iterable[Stored]) -> AsyncIterator[tuple[Connection, JetStreamLog, int]]:
+    """The connection, the ledger that has the messages of the tape, and its last sequence."""
+    async with ledger_server() as (_, connection):
+        log = JetStreamLog(connection, LEDGER_STREAM)
+        for number, message in enumerate(messages, 1):
+            await connection.publish(message.subject, message.payload)
+            while not number % AT_ONCE and await log.tip() < number:
+                await asyncio.sleep(0.01)
+        while (tip := await log.tip()) < tape.sequence:
+            await asyncio.sleep(0.01)
+        yield connection, log, tip
 
 
 async def snapshots_of(connection: Connection, log: JetStreamLog, tip: int) -> tuple[Snapshots, int]:

@@ -12,7 +12,6 @@ import json
 import os
 import resource
 import statistics
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from typing import Any
 from google.protobuf.json_format import ParseDict
 
 from bench.options import options
-from headrace.bus.nats.streams import ensure_streams
+from bench.stored_history import ledger_server
 from headrace.bus.process import PASSWORD, URL, USER
 from headrace.contracts.api import audit_pb2 as pb
 from headrace.contracts.documents.yaml_text import read_tree
@@ -31,7 +30,6 @@ from headrace.governance.api.whatif_service import WhatIfService
 from headrace.identity.caller import Caller, Role
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
-from tests.integration.conftest import NatsServer
 
 POLICY = {"name": "dev", "group": "dev", "profiles": ["half"], "reservation": {"gpu": 2}, "max_pending": 1_000_000}
 SITE = """
@@ -57,34 +55,24 @@ def installation(waiting: int) -> World:
 
 async def measure(waiting: int, steps: int) -> dict[str, Any]:
     """Seconds of the first question, which starts the process, and of the steps behind it; CPU-seconds of one step."""
-    with tempfile.TemporaryDirectory() as folder:
-        server = NatsServer(Path(folder))
-        server.start()
-        try:
-            operator = await server.connect("operator")
-            await ensure_streams(operator)
-            for message in installation(waiting).log.messages_after(0):
-                await operator.ask(message.subject, message.payload)
-            await operator.close()
-            login = server.credentials["governance"]
-            environment = os.environ | {URL: server.url, USER: login.name, PASSWORD: login.password}
-            known = {"state": State(), "clock": lambda: 7 * SECOND, "environment": environment}
-            backend = ApiContext(*map(known.get, ApiContext._fields))  # type: ignore[arg-type]  # the rest is not needed
-            call, service = (
-                CallContext(Caller(Role.PROVIDER_ADMIN, "default", "root"), "WhatIf", WITHIN, backend),
-                WhatIfService(),
-            )
+    async with ledger_server() as (server, operator):
+        for message in installation(waiting).log.messages_after(0):
+            await operator.ask(message.subject, message.payload)
+        login = server.credentials["governance"]
+        environment = os.environ | {URL: server.url, USER: login.name, PASSWORD: login.password}
+        known = {"state": State(), "clock": lambda: 7 * SECOND, "environment": environment}
+        backend = ApiContext(*map(known.get, ApiContext._fields))  # type: ignore[arg-type]  # the rest is not needed
+        call = CallContext(Caller(Role.PROVIDER_ADMIN, "default", "root"), "WhatIf", WITHIN, backend)
+        service = WhatIfService()
+        began = time.perf_counter()
+        await service.what_if(step(0), call)
+        first, used, taken = time.perf_counter() - began, spent(), []
+        for number in range(1, steps + 1):
             began = time.perf_counter()
-            await service.what_if(step(0), call)
-            first, used, taken = time.perf_counter() - began, spent(), []
-            for number in range(1, steps + 1):
-                began = time.perf_counter()
-                await service.what_if(step(number), call)
-                taken.append(time.perf_counter() - began)
-            used = spent() - used
-            await service.close()
-        finally:
-            server.kill()
+            await service.what_if(step(number), call)
+            taken.append(time.perf_counter() - began)
+        used = spent() - used
+        await service.close()
     return {
         "waiting": waiting,
         "first_s": round(first, 2),

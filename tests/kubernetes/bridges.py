@@ -12,7 +12,7 @@ from headrace.contracts.messages.queries import JobView
 from headrace.contracts.values.ids import job_key
 from headrace.kubernetes.acting import Acting, ApiAway, ApiRefused, LedgerAway
 from headrace.kubernetes.decide import decide, living
-from headrace.kubernetes.matching import doubted
+from headrace.kubernetes.matching import Matching, doubted
 from headrace.kubernetes.objects import QUEUE, foreign_gpus, read_node, read_pod
 from headrace.kubernetes.view import State, View
 from headrace.kubernetes.waiting import lacking
@@ -188,7 +188,8 @@ class Bridge:
             NAME, ACCOUNTS, pods, tuple(node for node in nodes if node is not None), self.answers, jobs, listed,
             self.acting.registered, foreign, {}, {}, self.hall.now,
         )  # fmt: skip
-        self.lacking, self.doubted = lacking(view, self.lacking), doubted(view, self.doubted)
+        seen = Matching(view)
+        self.lacking, self.doubted = lacking(seen, self.lacking), doubted(seen, self.doubted)
         return view._replace(lacking=self.lacking, doubted=self.doubted)
 
     def round(self, shuffled: bool = False, most: int | None = None) -> int:

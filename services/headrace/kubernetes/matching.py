@@ -151,11 +151,12 @@ class Matching:
         return self.view.jobs.get(self.key_of(pod))
 
 
-def doubted(view: View, before: Mapping[str, int]) -> dict[str, int]:
+def doubted(seen: Matching, before: Mapping[str, int]) -> dict[str, int]:
     """Pods whose grant no answer knows, by the moment since when they have been seen so. `before`: the same of the former round."""
-    seen = Matching(view)
-    doubtful = {pod.uid: seen.is_doubtful(pod) for pod in view.pods}
-    return {uid: before.get(uid, view.now) for uid, is_so in doubtful.items() if is_so or (is_so is None and uid in before)}
+    doubtful = {pod.uid: seen.is_doubtful(pod) for pod in seen.view.pods}
+    return {
+        uid: before.get(uid, seen.view.now) for uid, is_so in doubtful.items() if is_so or (is_so is None and uid in before)
+    }
 
 
 def _leases(view: View) -> Iterator[Lease]:

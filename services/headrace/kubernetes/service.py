@@ -17,7 +17,7 @@ from headrace.kubernetes.acting import Acting
 from headrace.kubernetes.api import Access, KubernetesApi, from_kubeconfig, in_pod
 from headrace.kubernetes.decide import decide, living
 from headrace.kubernetes.ledger_access import LedgerAccess, Place
-from headrace.kubernetes.matching import doubted
+from headrace.kubernetes.matching import Matching, doubted
 from headrace.kubernetes.objects import DEFAULT_RESOURCE, QUEUE, Pod, foreign_gpus, read_node, read_pod
 from headrace.kubernetes.view import View
 from headrace.kubernetes.waiting import lacking
@@ -153,7 +153,8 @@ class Bridge:
         pods, foreign = self._ours()
         registered, now = self.acting.registered, wall_clock()
         view = View(self._cluster, accounts, pods, nodes, answers, jobs, listed, registered, foreign, {}, {}, now)
-        self._lacking, self._doubted = lacking(view, self._lacking), doubted(view, self._doubted)
+        seen = Matching(view)
+        self._lacking, self._doubted = lacking(seen, self._lacking), doubted(seen, self._doubted)
         return view._replace(lacking=self._lacking, doubted=self._doubted)
 
     def _ours(self) -> tuple[tuple[Pod, ...], dict[str, int]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from headrace.contracts.messages.queries import JobView
     from headrace.kubernetes.objects import Pod
-    from headrace.kubernetes.view import Step, View
+    from headrace.kubernetes.view import Step
 
 PATIENCE = MINUTE
 """How long a job may be without its pods before it is cancelled: a controller makes new ones, and another bridge may see them first.
@@ -147,10 +147,10 @@ def _cancels(seen: Matching) -> Iterator[Cancel]:
             yield Cancel(namespace, key, "its pods are gone")
 
 
-def lacking(view: View, before: Mapping[str, int]) -> dict[str, int]:
+def lacking(seen: Matching, before: Mapping[str, int]) -> dict[str, int]:
     """Jobs without their pods, by the moment since when they have been seen so. `before`: the same of the former round."""
-    seen = Matching(view)
-    return {key: before.get(key, view.now) for key, job in view.jobs.items() if job is not None and _is_left(seen, key, job)}
+    jobs = seen.view.jobs.items()
+    return {key: before.get(key, seen.view.now) for key, job in jobs if job is not None and _is_left(seen, key, job)}
 
 
 def _is_left(seen: Matching, key: str, job: JobView) -> bool:

@@ -9,7 +9,7 @@ from headrace.contracts.facts.nodes import Device
 from headrace.contracts.values.durations import MINUTE
 from headrace.kubernetes.decide import decide, living
 from headrace.kubernetes.identity import CLUSTER, NAMESPACE, UNIT, is_for, job_id, unit_of
-from headrace.kubernetes.matching import BELIEVED, doubted
+from headrace.kubernetes.matching import BELIEVED, Matching, doubted
 from headrace.kubernetes.objects import wrong_labels
 from headrace.kubernetes.view import Absent, Assign, Cancel, Delete, Evict, Release, SetCondition, State, Submit, Ungate
 from headrace.kubernetes.waiting import lacking
@@ -174,16 +174,16 @@ def test_a_pod_without_a_lease_leaves_unless_the_answer_may_be_older_than_its_gr
 def test_a_pod_whose_grant_no_answer_knows_for_long_leaves_placed_or_not(node_of_pod):
     stray = pod(gated=False, job=ID, rank="0", lease="1.90", node=node_of_pod)
     seen = view(stray, answers={"n1": answer(through=80)}, jobs={KEY: job(stray, "running", replicas=1)})
-    since = doubted(seen, {})
+    since = doubted(Matching(seen), {})
     assert since == {stray.uid: NOW}
     later = seen._replace(now=NOW + BELIEVED)
-    assert steps(later._replace(doubted=doubted(later, since))) == []
+    assert steps(later._replace(doubted=doubted(Matching(later), since))) == []
     unanswered = later._replace(now=NOW + BELIEVED + 1, answers={})
-    since = doubted(unanswered, since)
+    since = doubted(Matching(unanswered), since)
     assert steps(unanswered._replace(doubted=since)) == []
     assert steps(unanswered._replace(answers=later.answers, doubted=since)) == [Evict(stray, 30, "it has no lease")]
     known = seen._replace(answers={"n1": answer(start(granted=90), through=90)})
-    assert doubted(known, since) == {}
+    assert doubted(Matching(known), since) == {}
 
 
 def test_of_two_pods_with_the_same_lease_the_older_one_stays():
@@ -205,15 +205,15 @@ def test_a_new_pod_of_a_controller_takes_over_the_pending_job_of_the_one_that_wa
 
 def test_a_job_is_cancelled_when_it_has_been_seen_without_its_pods_for_a_minute():
     seen = view(jobs={KEY: job(pod(), "pending", admitted=NOW - 60 * MINUTE)})
-    assert lacking(seen, {}) == {KEY: NOW}
+    assert lacking(Matching(seen), {}) == {KEY: NOW}
     assert steps(seen._replace(lacking={KEY: NOW})) == []
-    later = seen._replace(now=NOW + MINUTE, lacking=lacking(seen._replace(now=NOW + MINUTE), {KEY: NOW}))
+    later = seen._replace(now=NOW + MINUTE, lacking=lacking(Matching(seen._replace(now=NOW + MINUTE)), {KEY: NOW}))
     assert steps(later) == [Cancel("science", KEY, "its pods are gone")]
 
 
 def test_a_job_whose_pod_has_come_is_not_counted_as_one_without_pods():
     waiting = pod(job=ID, rank="0")
-    assert lacking(view(waiting, jobs={KEY: job(waiting, "pending")}), {KEY: NOW - MINUTE}) == {}
+    assert lacking(Matching(view(waiting, jobs={KEY: job(waiting, "pending")})), {KEY: NOW - MINUTE}) == {}
 
 
 def test_a_group_of_another_size_than_the_profile_says_is_cancelled_with_the_reason():
