@@ -90,6 +90,10 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=5_000, help="behind them")
     parser.add_argument("--steps", type=int, default=20, help="of each length, three times")
     chosen = parser.parse_args()
+    if chosen.records <= (least := 2 * max(STEPS) * chosen.steps):
+        parser.error(
+            f"--records: {chosen.records} are too few for {chosen.steps} steps of {max(STEPS)}; give more than {least}"
+        )
     collect_garbage_rarely()  # as every service does
     load = round(os.getloadavg()[0], 1)
     for row in asyncio.run(measure(chosen.jobs, chosen.records, chosen.steps)):
