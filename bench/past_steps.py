@@ -34,8 +34,8 @@ JUMPS = 3
 EVERY = 60 * SECOND
 
 
-async def measure(jobs: int, records: int, steps: int) -> list[dict[str, Any]]:
-    """Milliseconds of steps, a row for each length of them."""
+async def measure(jobs: int, records: int, steps: int, pause: float) -> list[dict[str, Any]]:
+    """Milliseconds of steps, a row for each length of them. `pause`: seconds between two."""
     tape = Tape()
     messages = (*tape.law(), *tape.pending(jobs), *tape.lives(32 * records, EVERY))
     async with stored_history(tape, messages) as (connection, log, tip):
@@ -44,19 +44,21 @@ async def measure(jobs: int, records: int, steps: int) -> list[dict[str, Any]]:
         backend = ApiContext(*map(known.get, ApiContext._fields))  # type: ignore[arg-type]  # the rest is not needed
         call, service = CallContext(Caller(Role.PROVIDER_ADMIN, "default", "root"), "GetOverview", 60, backend), Overviews()
         before = resident()
-        rows = [await walk(service, call, step, steps, tip) for step in STEPS]
+        rows = [await walk(service, call, step, steps, tip, pause) for step in STEPS]
     kept = {"snapshots": count, "records": tip, "jobs": jobs, "grown_mib": resident() - before}
     return [row | kept for row in rows]
 
 
-async def walk(service: Overviews, call: CallContext, step: int, steps: int, tip: int) -> dict[str, Any]:
+async def walk(service: Overviews, call: CallContext, step: int, steps: int, tip: int, pause: float) -> dict[str, Any]:
     """That many steps behind each of some jumps."""
     chance, way = random.Random(step), abs(step) * steps
     jumps, taken = [], []
     for _ in range(JUMPS):
         at = chance.randrange(tip // 2, tip - way) + (0 if step > 0 else way)
         jumps.append(await overview(service, call, at))
-        taken += [await overview(service, call, at + step * number) for number in range(1, steps + 1)]
+        for number in range(1, steps + 1):
+            await asyncio.sleep(pause)
+            taken.append(await overview(service, call, at + step * number))
     waited, used = (sorted(one[column] for one in taken) for column in (0, 1))
     last = len(taken) * 99 // 100
     return {
@@ -89,6 +91,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1_000, help="that wait all the time")
     parser.add_argument("--records", type=int, default=5_000, help="behind them")
     parser.add_argument("--steps", type=int, default=20, help="of each length, three times")
+    parser.add_argument("--pause", type=float, default=0.0, metavar="SECONDS", help="for which each moment is looked at")
     chosen = parser.parse_args()
     if chosen.records <= (least := 2 * max(STEPS) * chosen.steps):
         parser.error(
@@ -96,8 +99,8 @@ def main() -> None:
         )
     collect_garbage_rarely()  # as every service does
     load = round(os.getloadavg()[0], 1)
-    for row in asyncio.run(measure(chosen.jobs, chosen.records, chosen.steps)):
-        print(json.dumps(row | {"load_before": load}))
+    for row in asyncio.run(measure(chosen.jobs, chosen.records, chosen.steps, chosen.pause)):
+        print(json.dumps(row | {"pause": chosen.pause, "load_before": load}))
 
 
 if __name__ == "__main__":

@@ -454,13 +454,14 @@ def ended_under_leases(messages: list[Any]) -> list[str]:
     """Instances whose end was stated while their node held a lease and was there."""
     held: dict[tuple[str, int, int], str] = {}
     away: set[str] = set()
+    released: set[str] = set()
     gone: set[str] = set()
     found = []
     for message in messages:
         for fact in json.loads(message.payload)["facts"]:
             kind, node = fact["type"], fact.get("node", "")
             lease = fact.get("job", ""), fact.get("attempt", 0), fact.get("rank", 0)
-            if kind == "lease.granted.v1" and node not in gone:
+            if kind == "lease.granted.v1" and node not in released | gone:
                 held[lease] = node
             elif kind in ("lease.ended.v1", "lease.revoked.v1"):
                 held.pop(lease, None)
@@ -468,6 +469,9 @@ def ended_under_leases(messages: list[Any]) -> list[str]:
                 away.add(node)
             elif kind == "node.registered.v1":
                 away.discard(node)
+            elif kind == "instance.released.v1":
+                if fact["cause"] not in ("idle", "unused") or fact["instance"] not in held.values():
+                    released.add(fact["instance"])
             elif kind == "instance.ended.v1":
                 gone.add(fact["instance"])
                 if fact["instance"] not in away and fact["instance"] in held.values():

@@ -243,6 +243,14 @@ class Auditor:
         if not any(lease.job is job for lease in self.leases.values()):
             job.state, job.attempt = "pending", job.attempt - 1
 
+    def _instance_released(self, fact: Json) -> None:
+        """Its node is left: a grant there that the ledger has behind this has no effect (R38)."""
+        there = {key: lease for key, lease in self.leases.items() if lease.node == fact["instance"]}
+        late = {key for key, lease in there.items() if lease.granted > self.sequence}
+        if fact["cause"] not in ("idle", "unused") or len(late) == len(there):  # else it had no effect
+            for key in late:
+                self._ungrant(key)
+
     def _instance_ended(self, fact: Json) -> None:
         """Its node has its name, and is gone with it (R38)."""
         self._node_removed({"node": fact["instance"]})

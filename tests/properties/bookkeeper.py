@@ -170,6 +170,8 @@ class Bookkeeper:
         self.up: set[str] = set()
         self.leaving: set[str] = set()
         """Nodes that were removed while something was held or kept on them."""
+        self.released: set[str] = set()
+        """Nodes whose instance is to end."""
         self.unfit: set[tuple[str, str]] = set()
         self.kept: dict[str, Kept] = {}
         self.keeping: dict[tuple[str, str, str], tuple[int, int, Lease]] = {}
@@ -297,7 +299,7 @@ class Bookkeeper:
 
     def _lease_granted(self, fact: Json, record: Json, number: int) -> None:
         job, rank = self.jobs[fact["job"]], fact.get("rank", 0)
-        if job.over or (job.waits_since is None and fact["attempt"] != job.attempt) or fact["node"] not in self.nodes:
+        if job.over or (job.waits_since is None and fact["attempt"] != job.attempt) or self._is_left(fact["node"]):
             return
         if job.waits_since is not None:
             self._wait_ends(job, record["now"])
@@ -455,6 +457,15 @@ class Bookkeeper:
     def _node_removed(self, fact: Json, _record: Json, _number: int) -> None:
         self.up.discard(fact["node"])
         self.leaving.add(fact["node"])
+
+    def _instance_released(self, fact: Json, _record: Json, _number: int) -> None:
+        """Behind this nothing is granted on its node, unless it was to leave because nothing ran there, and something does (R38)."""
+        held = any(lease.node == fact["instance"] and lease.ended is None for lease in self.leases.values())
+        if not (held and fact["cause"] in ("idle", "unused")):
+            self.released.add(fact["instance"])
+
+    def _is_left(self, node: str) -> bool:
+        return node not in self.nodes or node in self.released
 
     def _instance_ended(self, fact: Json, record: Json, number: int) -> None:
         """Its node has its name, and is removed with it (R38)."""

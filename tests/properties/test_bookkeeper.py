@@ -71,9 +71,11 @@ def check(scenario: Scenario, bundle: int, reopened: frozenset[int]) -> dict[Agg
         for units in lease.amounts.values()
     )
     away = sum(
-        lease.amounts["gpu"] * ((until or keeper.until) - since)
+        units * ((until or keeper.until) - since)
         for lease in keeper.leases.values()
         for since, until in lease.away
+        for key, units in lease.amounts.items()
+        if key == "gpu" or key.startswith("gpu:")
     )
     assert sum(line.reserved + line.borrowed for line in found.values()) == held - away, "the parts are not the whole"
     by_day = _summed((row[0] * DAY, *row[1:10], *sums) for row, sums in tables.days.items())

@@ -27,8 +27,11 @@ REPORT_EVERY = 2.0
 
 
 def run(seed: str, drawn: Callable[[str], Plan] = draw, **how: Any) -> Outcome:
-    """One seed; `how`: see `World`."""
-    return play(drawn(seed), **how)
+    """One seed; `how`: see `World`. What fails in the program itself is told with its seed."""
+    try:
+        return play(drawn(seed), **how)
+    except Exception as error:
+        raise RuntimeError(f"seed {seed} failed: {error!r}") from error
 
 
 def draw_cloud(seed: str) -> Plan:

@@ -161,6 +161,12 @@ class SimulatedCloud:
     async def check(self, offers: object) -> dict[str, str]:
         return {}
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the ledger says of every instance whether it is there: that is known with the next list at the latest."""
+        state = self._world.watch.state
+        return {one.name for one in state.instances.values() if one.lives} == self.there
+
     def at_rest(self) -> None:
         """Nothing costs money that the ledger does not know of."""
         state = self._world.watch.state
@@ -170,7 +176,8 @@ class SimulatedCloud:
         for name in sorted(serving - self.there):
             self._world.watch.wrong(f"{name} lives in the ledger, and does not run")
         for one in state.instances.values():
-            billed = self.made_at.get(one.name, 0), self.ended_at.get(one.name, 0)
+            # the cloud's clock may be behind the log's time, in which nothing begins before its order
+            billed = max(one.ordered_at, self.made_at.get(one.name, 0)), self.ended_at.get(one.name, 0)
             if one.created_at and (one.created_at, one.ended_at) != billed:
                 self._world.watch.wrong(
                     f"{one.name} is in the books for {(one.created_at, one.ended_at)}, the cloud bills {billed}"

@@ -66,7 +66,7 @@ QUIET = 2.0
 RESTARTED_AFTER = 0.2
 REFUSES = frozenset({"refuse", "disk", "device"})
 """Faults after which a node may refuse what it should start."""
-NO_TROUBLE = frozenset({"clock_ahead", "clock_jumped", "void_record"})
+NO_TROUBLE = frozenset({"clock_ahead", "clock_behind", "clock_jumped", "void_record"})
 """Errors that a service may log: they speak of what was done to it."""
 
 
@@ -247,6 +247,7 @@ class World:
             and not any(machine.running for machine in self.machines.values())
             and all(fold.sequence == tip for fold in self.folds.values())
             and not self.users.busy
+            and self.cloud.is_known
         )
 
     # Processes

@@ -159,14 +159,19 @@ class Decisions:
         """Compare a record with a repeated decision. If they differ, a new decider decides again, because deciders may cache."""
         self.recomputed += 1
         self.decision_facts += len(record.facts)
-        recorded, level = tuple(fact for fact in record.facts if not isinstance(fact, OBSERVED)), self.ledger.state.terms.level
-        self.ledger.state.pass_time(record.now)
-        if _same(recorded, read_back(self._deciders[record.by].decide(record.now), level)):
-            return
-        decider = self._deciders[record.by] = DECIDERS[record.by](self.ledger.state)
-        computed = read_back(decider.decide(record.now), level)
+        recorded = tuple(fact for fact in record.facts if not isinstance(fact, OBSERVED))
+        moved = self.ledger.state.pass_time(record.now)
+        computed = self._decided(record)
+        if not _same(recorded, computed):
+            self._deciders[record.by] = DECIDERS[record.by](self.ledger.state)
+            computed = self._decided(record)
         if not _same(recorded, computed):
             self._findings.add(_difference(sequence, record, recorded, computed))
+        self.ledger.state.take_back_time(moved)
+
+    def _decided(self, record: Record) -> tuple[AnyFact, ...]:
+        state = self.ledger.state
+        return read_back(self._deciders[record.by].decide(record.now), state.terms.level)
 
     def _review(self, sequence: int, record: Record) -> None:
         """Verify the verdicts of admission, as far as the ledger has the submissions."""

@@ -18,7 +18,7 @@ from headrace.contracts.values.durations import SECOND
 from headrace.domain.placement.offers import closed_for, offers_of
 from headrace.provisioner.decide import Provisioner
 from headrace.provisioner.providers import NotAuthorized, NotYet, Order, ProviderAway, Refusal, machine_of
-from headrace.provisioner.reconcile import compare
+from headrace.provisioner.reconcile import ABSENT, compare
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -162,8 +162,7 @@ class Acting:
         pool = self._state.pools.get(instance.pool)
         burst = pool.document.burst if pool is not None else None
         offer = next((one for one in offers_of(burst) if one.name == instance.offer), None) if burst is not None else None
-        if pool is None or burst is None or offer is None:
-            self._refused(instance, Refusal("INVALID", f"pool {instance.pool} has no offer {instance.offer} any more"))
+        if pool is None or burst is None or offer is None:  # the decider releases it
             return
         labels = ",".join(f"{key}={value}" for key, value in sorted(pool.document.selector.items()))
         arguments = ["run", "--name", instance.name, "--labels", labels, "--on-stop", "end"]
@@ -202,7 +201,10 @@ class Acting:
         self._report(f.InstanceRefusedV1(instance=instance.name, code=why.code, message=why.message[:500], closed_until=until))
 
     async def _end(self, instance: Instance) -> None:
-        """End it; one whose order was never answered may have been made all the same, and then has cost money."""
+        """End it; one whose order was never answered may have been made all the same, and then has cost money.
+
+        Lists may show what was made a while later, so only after `ABSENT` one that no list has shown was never made.
+        """
         provider, name, known = self._providers[instance.provider], instance.name, instance.provider_id
         made: list[f.AnyFact] = []
         if not instance.created_at:
@@ -210,6 +212,8 @@ class Acting:
             made = [f.InstanceCreatedV1(instance=name, provider_id=one.provider_id, at=one.created_at) for one in found[:1]]
             known = found[0].provider_id if found else ""
         at = await provider.end(name, known, instance.region)
+        if not known and self._clock() < instance.released_at + ABSENT:
+            raise NotYet(f"no list shows {name}, which may come")
         cause = instance.released if known else "never_made"
         self._report(*made, f.InstanceEndedV1(instance=name, provider_id=known, cause=cause, at=at))
 

@@ -25,6 +25,7 @@ from headrace.domain.placement.offers import (
     is_over_cap,
     is_provided,
     living,
+    offers_of,
     open_offers,
     price_of,
 )
@@ -188,6 +189,8 @@ def _why_release(state: State, one: Instance, burst: Burst, now: int) -> str:
     if not one.joined_at:
         if one.created_at:
             return "boot_failed" if now >= one.created_at + 2 * burst.boot else ""
+        if all(offer.name != one.offer for offer in offers_of(burst)):
+            return "offer_gone"
         return "no_answer" if now >= one.expires else ""
     node = state.nodes.get(one.name)
     if node is None:

@@ -12,7 +12,7 @@ from headrace.bus.log import LogError
 from headrace.contracts.messages.history import DiffRequest, DiffView
 from headrace.service.answering import Refused
 from headrace.views.difference import difference
-from headrace.views.state_at import NOTHING, finished
+from headrace.views.state_at import finished
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from headrace.bus.log import Log
     from headrace.contracts.messages.history import LedgerPoint
     from headrace.domain.state.state import State
-    from headrace.views.state_at import Passing, PastStates
+    from headrace.views.state_at import PastStates
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,13 +49,13 @@ class PastQueries:
         return await finished(asyncio.get_running_loop().run_in_executor(self._looking, partial(what, *args, **kwargs)))
 
     @asynccontextmanager
-    async def at(self, point: LedgerPoint, tenant: str, passing: Passing = NOTHING) -> AsyncIterator[tuple[State, int]]:
+    async def at(self, point: LedgerPoint, tenant: str, *, is_ahead: bool = False) -> AsyncIterator[tuple[State, int]]:
         """State at a point, for the block alone, and the last sequence of the ledger; `tenant`: the one that asks. Raises `Refused`.
 
-        `passing` receives the states at some moments before, if they are passed on the way.
+        `is_ahead`: nobody has asked yet, so it takes nobody's place.
         """
         tip = await self.tip()
-        async with self._past.at(point, tip, self._clock(), tenant, passing) as state:
+        async with self._past.at(point, tip, self._clock(), tenant, is_ahead=is_ahead) as state:
             yield state, tip
 
     async def tip(self) -> int:

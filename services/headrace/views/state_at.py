@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Awaitable
+from contextlib import asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.bus.log import LogError, LogRefused
 from headrace.contracts.values.durations import format_time
@@ -49,20 +49,6 @@ MARKS_BACK = 4
 T = TypeVar("T")
 
 
-async def _ignore(_state: State) -> None:
-    """Do nothing with a state that is passed."""
-
-
-class Passing(NamedTuple):
-    """What a fold does on its way: `look` receives the states at the records `at`, and must not keep them."""
-
-    at: frozenset[int] = frozenset()
-    look: Callable[[State], Awaitable[None]] = _ignore
-
-
-NOTHING = Passing()
-
-
 class PastStates:
     """Past states of one ledger. `at_once`: maximum number computed at the same time, and of these for one tenant.
 
@@ -86,12 +72,12 @@ class PastStates:
 
     @asynccontextmanager
     async def at(
-        self, point: LedgerPoint, tip: int, now: int, who: str = "", passing: Passing = NOTHING
+        self, point: LedgerPoint, tip: int, now: int, who: str = "", *, is_ahead: bool = False
     ) -> AsyncIterator[State]:
         """State at a point, for the block alone; `tip`: the last sequence, `now`: the current time, `who`: the tenant that asks.
 
-        `passing` receives the states at some moments before, if they are passed on the way. Raises `Refused` for a point that does not
-        exist, or if too many queries run.
+        `is_ahead`: nobody has asked yet, so it takes nobody's place. Raises `Refused` for a point that does not exist, or if too many
+        queries run.
         """
         if point.sequence < 0 or point.sequence > tip:
             raise Refused("INVALID", f"at: record {point.sequence} does not exist; records are numbered from 1 to {tip} so far")
@@ -100,7 +86,7 @@ class PastStates:
         asked = (point.sequence or (0 if point.at else tip), point.at)
         cursor = self._cursors.there(asked)
         if cursor is None:
-            cursor = await self._moved(asked, tip, who, self._cursors, passing)
+            cursor = await self._moved(asked, tip, None if is_ahead else who, self._cursors)
             if not cursor.sequence:
                 raise Refused("NOT_FOUND", await self._nothing_yet())
             cursor.asked = asked
@@ -119,15 +105,15 @@ class PastStates:
         self._overlay(cursor)
         return cursor.fold.state
 
-    async def _moved(self, asked: Asked, tip: int, who: str, cursors: Cursors | None, passing: Passing = NOTHING) -> Cursor:
+    async def _moved(self, asked: Asked, tip: int, who: str | None, cursors: Cursors | None) -> Cursor:
         """A cursor at what is asked for; one of `cursors` is folded on if it is the nearest. Raises `Refused`."""
         sequence, time = asked
         last, at = min(sequence, tip) or tip, None if sequence else time
         try:
-            with self._places.one(who):
+            with self._places.one(who) if who is not None else nullcontext():
                 cursor = await self._base(last, at, cursors)
                 try:
-                    await self._fold(cursor, last, at, cursors, passing)
+                    await self._fold(cursor, last, at, cursors)
                 except asyncio.CancelledError:
                     self._give_back(cursor)  # it stands between two records
                     raise
@@ -155,12 +141,12 @@ class PastStates:
             return Cursor(FoldedLedger(await finished(asyncio.to_thread(load, base.state))), base.stamped)
         return base
 
-    async def _fold(self, cursor: Cursor, last: int, at: int | None, cursors: Cursors | None, passing: Passing) -> None:
+    async def _fold(self, cursor: Cursor, last: int, at: int | None, cursors: Cursors | None) -> None:
         """Fold on to record `last`, or, if it is given, to the last record stored up to `at`."""
         fold = cursor.fold  # void records were reported when they came
         self._take_off(cursor)
         leaves = set() if cursors is None or at is not None else _marks(fold.sequence, last, cursors)
-        stops = sorted({*(one for one in (*leaves, *passing.at) if fold.sequence < one < last), last})
+        stops = sorted({*leaves, last})
         reader = await self._ledger.read(fold.sequence)
         try:
             while fold.sequence < last:
@@ -175,10 +161,6 @@ class PastStates:
                     cursor.stamped = message.stamped
                 if cursors is not None and fold.sequence in leaves:
                     cursors.mark(Mark(fold.sequence, cursor.stamped, await finished(asyncio.to_thread(dump, fold.state))))
-                if fold.sequence in passing.at:
-                    self._overlay(cursor)
-                    await passing.look(fold.state)
-                    self._take_off(cursor)
                 await asyncio.sleep(0)
         finally:
             await reader.close()

@@ -174,7 +174,8 @@ class Tables:
         for settlement in changes.settlements:
             self.preemptions[settlement.preemption] |= settlement._asdict()
         for unused in changes.unused:
-            self.preemptions[unused.preemption] |= unused._asdict()
+            if unused.preemption in self.preemptions:  # a move of a suspended job has no row (R29)
+                self.preemptions[unused.preemption] |= unused._asdict()
         self.victims += changes.victims
         self.reservations += changes.reservations
         self.capacity += changes.capacity

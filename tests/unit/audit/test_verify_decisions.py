@@ -159,3 +159,15 @@ def test_where_a_memo_is_stale_one_that_remembers_nothing_decides(written, monke
     monkeypatch.setitem(verify_decisions.DECIDERS, "allocator", Forgetful)
     decisions = made_again(written)
     assert (found(decisions), decisions.recomputed > 2) == ([], True)
+
+
+def test_a_later_decision_of_another_service_on_fewer_records_ends_no_back_off():
+    messages = played("R36_a_start_that_never_came_is_not_charged")
+    last = messages[-1]
+    late = [
+        rewritten(last, by="preemption", as_of=sequence, facts=())._replace(subject="hr.ledger.preemption")
+        for sequence in range(1, len(messages))
+    ]
+    decisions = made_again(rechained([*messages, *late]))
+    assert [sequence for _, sequence in found(decisions) if sequence <= len(messages)] == []
+    assert decisions.recomputed == len(late) + sum(len(of(messages, by)) for by in DECIDING)

@@ -78,8 +78,12 @@ class Cloud(Site):
         self.made(*names)
         for name in names:
             self.join(name)
-        self.append_facts(f.GrowthEndedV1(pool="cloud", outcome="grown", nodes=nodes), by="allocator")
+        self.end_growth(nodes)
         return names
+
+    def end_growth(self, nodes: int = 0) -> None:
+        """The pool is asked for no more nodes."""
+        self.append_facts(f.GrowthEndedV1(pool="cloud", outcome="grown", nodes=nodes), by="allocator")
 
 
 def order_of(name: str, **fields: object) -> f.InstanceOrderedV1:

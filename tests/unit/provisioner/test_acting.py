@@ -14,7 +14,8 @@ from headrace.provisioner import acting
 from headrace.provisioner.acting import Acting
 from headrace.provisioner.decide import Provisioner
 from headrace.provisioner.providers import Created, Listed, NotAuthorized, Order, ProviderAway, Refusal
-from tests.unit.provisioner.cloud import BOOT, Cloud
+from headrace.provisioner.reconcile import ABSENT
+from tests.unit.provisioner.cloud import BOOT, OFFERS, Cloud, cloud
 
 
 class FakeProvider:
@@ -147,13 +148,13 @@ async def test_a_refusal_is_a_fact_that_closes_the_offer() -> None:
     assert (offer.code, offer.closed_until, scene.acting.refusals) == ("QUOTA", scene.site.now + MINUTE, 1)
 
 
-async def test_an_offer_that_the_document_no_longer_has_is_refused_without_a_call() -> None:
+async def test_an_offer_that_the_document_no_longer_has_is_not_asked_for() -> None:
     scene = Scene(FakeProvider())
     (name,) = scene.site.ordered()
-    scene.site.law(scene.site.pool.document.__class__(name="cloud", selector={"pool": "cloud"}))
-    scene.site.state.instances[name].provider = "local"
-    await scene.until(lambda: not scene.site.state.instances[name].lives)
-    assert scene.provider.orders == []
+    scene.site.end_growth()
+    scene.site.law(cloud(offers=(OFFERS[0],)))
+    await scene.until(lambda: scene.provider.ended)
+    assert (scene.provider.orders, scene.site.state.instances[name].released) == ([], "offer_gone")
 
 
 async def test_a_list_that_takes_long_delays_no_call() -> None:
@@ -196,15 +197,19 @@ async def test_what_is_to_end_without_an_answer_to_its_order_is_looked_for_first
     scene = Scene(FakeProvider(ProviderAway("no route")))
     (name,) = scene.site.ordered()
     began = scene.site.now
+    scene.site.end_growth()
     await scene.until(lambda: scene.provider.orders)
     scene.provider.answer, scene.provider.orders = None, []
     scene.site.wait(HOUR)
-    scene.provider.listed = [Listed(name, f"p/{name}", began + 5)] if made else []
     scene.site.append_facts(f.InstanceReleasedV1(instance=name, cause="no_answer"), by="provisioner")
+    await scene.until(lambda: len(scene.provider.ended) >= 3)  # lists may show it later
+    assert scene.site.state.instances[name].lives
+    scene.site.wait(MINUTE if made else ABSENT)
+    scene.provider.listed = [Listed(name, f"p/{name}", began + 5)] if made else []
     await scene.until(lambda: scene.site.state.instances[name].ended_at)
     one = scene.site.state.instances[name]
     assert (one.ended, one.provider_id, one.created_at) == (cause, known.format(name), began + 5 if made else 0)
-    assert scene.provider.ended == [name]
+    assert (set(scene.provider.ended), scene.provider.orders, scene.acting.trouble) == ({name}, [], {})
 
 
 async def test_orphans_are_ended_prices_are_observed_and_a_list_that_fails_ends_nothing() -> None:

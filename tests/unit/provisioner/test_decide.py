@@ -191,6 +191,17 @@ def test_instances_of_a_pool_that_no_longer_creates_nodes_leave():
     assert (site.decide(), site.provisioner.calls) == ((), (Call("end", name),))
 
 
+def test_an_order_whose_offer_was_removed_is_given_up_and_looked_for_unless_it_was_answered():
+    site = Cloud(offers=(OFFERS[1], OFFERS[0]))
+    first, second = site.ordered(2)
+    site.made(first)
+    site.end_growth()
+    site.law(cloud(offers=OFFERS[:1]))
+    assert site.decide() == (released(second, "offer_gone"),)
+    site.decide()
+    assert site.provisioner.calls == (Call("end", second),)
+
+
 def test_answers_are_stated_once_and_only_while_they_say_something_new():
     site = Cloud()
     (name,) = site.ordered()

@@ -70,8 +70,9 @@ class InstanceReleasedV1(Fact, frozen=True, kw_only=True, tag="instance.released
 
     `cause`: `idle`, `unused` (idle without ever having run anything), `max_life`, `interrupted`, `boot_failed`, `no_answer`, `lost` (its
     node was away for twice the time that one takes to boot), `mismatch` (other hardware than promised), `cap` (the pool has spent its cap),
-    `pool_closed` or `operator`. `idle` and `unused` have no effect if the node holds a lease by then. Until `closed_until` its offer is
-    not used, or, after `unused`, its pool is not asked to grow.
+    `offer_gone` (the pool has no such offer any more, and an answer to the order was not heard), `pool_closed` or `operator`. `idle` and
+    `unused` have no effect if the node holds a lease by then. Grants of its node that the ledger has behind the release have no effect.
+    Until `closed_until` its offer is not used, or, after `unused`, its pool is not asked to grow.
     """
 
     instance: str

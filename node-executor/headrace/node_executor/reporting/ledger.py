@@ -21,7 +21,7 @@ import msgspec
 import structlog
 
 from headrace.contracts.facts import AnyFact
-from headrace.contracts.facts.levels import FIRST, at_level
+from headrace.contracts.facts.levels import at_level
 from headrace.contracts.facts.records import NODE_RECORD_BYTES_MAX, RECORD_FACTS_MAX, Record, digest
 from headrace.contracts.messages.orders import NodeAnswer
 from headrace.contracts.transport.codec import encode
@@ -69,7 +69,7 @@ class FactWriter:
         self._answered_at = 0.0
         self._took = 0
         self._is_off = False
-        self._level = FIRST
+        self._level = 0
         self._left = self._earlier = len(journal.unsent)
         self._recalled = asyncio.Event()
         if not self._left:
@@ -83,7 +83,7 @@ class FactWriter:
 
     @property
     def level(self) -> int:
-        """The installation's level, as far as known."""
+        """The installation's level, as far as known; 0 until the first answer."""
         return self._level
 
     def state(self, fact: AnyFact) -> None:
@@ -124,8 +124,7 @@ class FactWriter:
                 sending, in_doubt = self._journal.sending, True  # by a former executor
                 self._last = sending.last
             else:
-                self._last = (await self._answer_from(0)).last_record if self._last is None else self._last
-                sending, in_doubt = self._next(self._last), False
+                sending, in_doubt = self._next(await self._known_last()), False
             await self._store(sending, in_doubt=in_doubt)
             self._journal.stored(sending.count, self.last_record)
             self._left -= sending.count
@@ -134,6 +133,12 @@ class FactWriter:
             if not self._journal.unsent:
                 self._wanted.clear()
                 self._empty.set()
+
+    async def _known_last(self) -> int:
+        """Return the sequence of the node's last record, once the level of the next one is known too."""
+        if self._last is None or not self._level:
+            self._last = (await self._answer_from(self._last or 0)).last_record
+        return self._last
 
     def _next(self, last: int) -> Sending:
         """Return a record of as many waiting facts as fit into one."""

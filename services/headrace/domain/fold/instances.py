@@ -88,9 +88,8 @@ def _released(state: State, fact: f.InstanceReleasedV1, _sequence: int, _place: 
     if node is not None:
         end_probation(state, node.name)
         cordon(state, node.name, f"its instance is to end: {fact.cause}", by=fact.by or SELF)
-        if fact.cause not in UNLESS_BUSY:  # a grant may be on its way
-            node.draining = True
-            state.draining[node.name] = node
+        node.draining = True
+        state.draining[node.name] = node
     _stir(state, instance.pool)
 
 

@@ -19,7 +19,7 @@ from headrace.domain.model.job_states import JobState
 from headrace.domain.model.maintenance import Maintenance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from headrace.domain.model.jobs import JobRecord, PolicyState
     from headrace.domain.model.requests import Request
@@ -301,8 +301,14 @@ class Pending:
         """Its group; a group of its own if it is ineligible, or is a question instead of a job."""
         return self.group_of(job) or JobGroup(job)
 
-    def follow_time(self, now: int) -> None:
-        """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes."""
+    def follow_time(self, now: int) -> Sequence[JobRecord]:
+        """Let jobs whose back-off is over join the line, and avoid no longer than they have to. An index follows time; no fact changes.
+
+        Returns the jobs that are where they were not before, or are kept from other nodes.
+        """
+        if not self._delayed or self._delayed[0][0] > now:
+            return ()
+        moved = []
         while self._delayed and self._delayed[0][0] <= now:
             _, _, job = heapq.heappop(self._delayed)
             if job.state is not JobState.PENDING:
@@ -310,6 +316,8 @@ class Pending:
             if job.key in self.ineligible or (job.avoiding, job.outlasts) != self.kept_from(job, now):
                 self.remove(job)
                 self.add(job, now)
+                moved.append(job)
+        return moved
 
     def next_due(self) -> int | None:
         """When the next back-off or avoidance ends, or a job begins to outlast what it did not."""

@@ -23,7 +23,7 @@ from headrace.domain.model.time_rules import TimeRules
 from headrace.domain.model.tokens import Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from headrace.contracts.facts.admission import Dependency
     from headrace.domain.indexes.running_index import RunningIndex
@@ -143,12 +143,19 @@ class State:
         """Pending jobs stand in line by what they would outlast (R41)."""
         self.pending.maintenance = self.maintenance
 
-    def pass_time(self, now: int) -> None:
+    def pass_time(self, now: int) -> Sequence[JobRecord]:
         """Make true what follows from time alone: pending jobs whose back-off is over by `now` join the line.
 
         Call it before a decision at log time `now`. It changes an index only; the fold does the same with the time of each record.
+        Returns the jobs that it changes something for: what `take_back_time` needs.
         """
-        self.pending.follow_time(now)
+        return self.pending.follow_time(now)
+
+    def take_back_time(self, moved: Iterable[JobRecord]) -> None:
+        """Undo `pass_time`, for the next decision that was made on the same state at an earlier time, by another service."""
+        for job in moved:
+            if self.pending.remove(job):
+                self.pending.add(job, self.now)
 
     def jobs_and_arrays(self) -> Iterator[JobRecord]:
         """All jobs, and each array as one; of those that wait, `JobRecord.stands_for` says how many each is."""

@@ -127,22 +127,33 @@ def test_an_instance_that_ends_under_a_lease_is_forgotten_once_the_lease_is_revo
     assert (name in site.state.nodes, site.pool.nodes, site.pool.use.get(GPU, 0)) == (False, {}, 0)
 
 
-def test_a_grant_that_was_on_its_way_to_a_node_that_is_gone_has_no_effect():
+def leaves(site: Cloud, name: str, cause: str) -> None:
+    """The node of an instance is gone, or is to go."""
+    if cause == "vanished":
+        fact = f.InstanceEndedV1(instance=name, cause=cause, at=site.now)
+    else:
+        fact = f.InstanceReleasedV1(instance=name, cause=cause)
+    site.append_facts(fact, by="provisioner")
+
+
+@pytest.mark.parametrize("cause", ["vanished", "idle", "mismatch", "operator"])
+def test_a_grant_that_was_on_its_way_to_a_node_that_is_gone_or_has_to_go_has_no_effect(cause):
     site = Cloud()
     (name,) = site.joined()
     job = site.admit("a")
-    site.append_facts(f.InstanceEndedV1(instance=name, cause="vanished", at=site.now), by="provisioner")
+    leaves(site, name, cause)
     site.grant(job, place(name, 0), pool="cloud")
     assert (job.state, job.leases) == ("pending", {})
 
 
+@pytest.mark.parametrize("cause", ["vanished", "idle"])
 @pytest.mark.parametrize("gone", [0, 1])
-def test_a_gang_one_of_whose_nodes_left_while_the_grant_was_on_its_way_is_stopped_and_waits_again(gone):
+def test_a_gang_one_of_whose_nodes_left_while_the_grant_was_on_its_way_is_stopped_and_waits_again(gone, cause):
     site = Cloud()
     site.law(profile("gang", replicas=2, pools=("hall", "cloud")))
     names = site.joined(2)
     job = site.admit("a", "dev/gang")
-    site.append_facts(f.InstanceEndedV1(instance=names[gone], cause="vanished", at=site.now), by="provisioner")
+    leaves(site, names[gone], cause)
     site.grant(job, *(place(name, 0) for name in names), pool="cloud")
     assert (job.state, list(job.leases)) == ("starting", [1 - gone])
 

@@ -62,17 +62,50 @@ async def naive(hall, sequence: int, tenant: str, erased):
     return found
 
 
-async def test_steps_back_are_made_on_the_way_of_the_first_one(hall, called):
+async def quiet() -> None:
+    """Until nothing is read ahead."""
+    while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(tasks)
+
+
+async def test_while_somebody_looks_the_next_steps_back_are_read_ahead(hall, called):
     for number in range(1, 20):
         hall.admit(hall.job(number))
     counting, tip = Counting(), await hall.log.tip()
     overviews = PastOverviews(counting)
+    made = []
     for sequence in range(tip, tip - 10, -1):
         found = await overviews.at(LedgerPoint(sequence=sequence), called())
         assert found == await naive(hall, sequence, "", {})
-    one, next_ones = [tip], [*range(tip - 1 - module.STEPS, tip)]
-    assert [sequence for sequence, _ in counting.made[: 2 + module.STEPS]] == one + next_ones
-    assert len(counting.made) == 2 + module.STEPS
+        await quiet()
+        made.append([one - tip for one, _ in counting.made])
+        counting.made.clear()
+    assert made == [[0], [-1, *range(-9, -1)], [], [], [], [], [-14, -13, -12, -11, -10], [], [], []]
+
+
+async def test_a_step_back_that_is_being_read_ahead_is_waited_for_and_made_once(hall, called):
+    for number in range(1, 20):
+        hall.admit(hall.job(number))
+    counting, tip = Counting(), await hall.log.tip()
+    overviews = PastOverviews(counting)
+    for sequence in (tip, tip - 2, tip - 4, tip - 6):
+        assert await overviews.at(LedgerPoint(sequence=sequence), called()) == await naive(hall, sequence, "", {})
+    await quiet()
+    assert [one - tip for one, _ in counting.made] == [0, -2, *range(-18, -2, 2)]
+
+
+async def test_what_is_read_ahead_in_vain_is_given_up(hall, called):
+    for number in range(1, 60):
+        hall.admit(hall.job(number))
+    counting, tip = Counting(), await hall.log.tip()
+    overviews = PastOverviews(counting)
+    for sequence in (tip, tip - 1, 40, 39):
+        await overviews.at(LedgerPoint(sequence=sequence), called())
+    await quiet()
+    made = [one for one, _ in counting.made]
+    assert made[:2] == [tip, tip - 1]
+    assert made[-8:] == [*range(31, 39)]
+    assert set(range(tip - 9, tip - 1)) - set(made), "the first ones were not all made"
 
 
 async def test_moments_by_chance_while_records_arrive_are_those_of_a_fold_from_the_beginning(hall, called, erased):
@@ -91,20 +124,22 @@ async def test_moments_by_chance_while_records_arrive_are_those_of_a_fold_from_t
 
 
 async def test_what_is_kept_is_bounded_and_dropped_when_no_question_comes(hall, called, monkeypatch):
-    for number in range(1, 9):
+    for number in range(1, 40):
         hall.admit(hall.job(number))
     monkeypatch.setattr(module, "KEPT", 2)
     counting, tip = Counting(), await hall.log.tip()
     overviews = PastOverviews(counting)
 
-    async def makes(sequence: int) -> int:
-        """Number of overviews that this one takes."""
-        before = len(counting.made)
+    async def makes(sequence: int) -> list[int]:
+        """The moments whose overviews are made for this one, and ahead of the next."""
+        counting.made.clear()
         await overviews.at(LedgerPoint(sequence=sequence), called())
-        return len(counting.made) - before
+        await quiet()
+        return [one - tip for one, _ in counting.made]
 
-    assert [await makes(tip - number) for number in (0, 1, 2, 3)] == [1, 1 + module.STEPS, 0, 0]
+    assert [await makes(tip - number) for number in (0, 1)] == [[0], [-1, *range(-9, -1)]]
+    assert await makes(tip - 2) == [*range(-10, -3)], "two were kept, one of them is the next step's"
     monkeypatch.setattr(module, "KEPT_FOR", 0.0)
-    assert await makes(tip - 2) == 0
+    assert await makes(tip - 5) == [*range(-29, -7, 3)]
     await asyncio.sleep(0.01)
-    assert await makes(tip - 2) == 1
+    assert await makes(tip - 5) == [-5]

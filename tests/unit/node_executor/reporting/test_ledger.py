@@ -16,7 +16,7 @@ from headrace.contracts.messages.orders import NodeAnswer
 from headrace.contracts.transport.codec import decode_record, encode
 from headrace.nats_client.errors import LogUnavailable, WrongLast
 from headrace.node_executor.reporting import ledger as module
-from headrace.node_executor.reporting.journal import Journal
+from headrace.node_executor.reporting.journal import Journal, Sending
 from headrace.node_executor.reporting.ledger import FactWriter
 from tests.patience import PATIENCE
 
@@ -30,7 +30,7 @@ def impatient(monkeypatch) -> None:
 class Bus:
     """Stores records as the stream does. `plan` says what happens to the next appends: `ok`, `away`, `lost` (stored, no ack)."""
 
-    def __init__(self, *plan: str, names_digests: bool = True, lag: int = 0, now: int = 0) -> None:
+    def __init__(self, *plan: str, names_digests: bool = True, lag: int = 0, now: int = 0, level: int = 1) -> None:
         self.stored: list[bytes] = []
         self.asked = 0
         self.gate = asyncio.Event()
@@ -39,6 +39,7 @@ class Bus:
         self._names_digests = names_digests
         self._lag = lag
         self._now = now
+        self._level = level
 
     async def append(self, payload: bytes, expected: int) -> int:
         await self.gate.wait()
@@ -60,7 +61,8 @@ class Bus:
                 raise LogUnavailable("nobody listens")
             return NodeAnswer(node="gpu01", through=0, last_record=0)
         known = digest(self.stored[-1]) if self.stored and self._names_digests else ""
-        return NodeAnswer(node="gpu01", through=0, last_record=len(self.stored), last_digest=known, now=self._now)
+        sequence = len(self.stored)
+        return NodeAnswer(node="gpu01", through=0, last_record=sequence, last_digest=known, now=self._now, level=self._level)
 
     def facts(self) -> list[list[int]]:
         """The steps of the checkpoints in each record."""
@@ -299,6 +301,20 @@ async def test_what_an_earlier_life_stated_is_stored_before_any_answer_is_believ
         bus.gate.set()
         assert await asyncio.wait_for(waiting, PATIENCE) == 1
     assert bus.facts()[0][:2] == [1, 2]
+
+
+async def test_facts_behind_a_record_that_a_former_executor_was_sending_wait_for_the_level(spool, monkeypatch) -> None:
+    monkeypatch.setattr(levels, "LEVEL", 2)
+    monkeypatch.setitem(levels.SINCE, CheckpointRegisteredV1, 2)
+    journal = Journal(spool)
+    journal.note_fact(fact(1))
+    journal.sends(Sending(1, 0, 42, 0, "test/1", level=2))
+    journal.note_fact(fact(2))
+    journal.close()
+    bus = Bus(level=2)
+    async with writing(bus, spool) as ledger:
+        await settled(ledger)
+    assert (bus.facts(), bus.asked) == ([[1], [2]], 1)
 
 
 async def test_who_has_left_nothing_is_believed_at_once(spool) -> None:
