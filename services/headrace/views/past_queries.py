@@ -52,7 +52,7 @@ class PastQueries:
     async def at(self, point: LedgerPoint, tenant: str, *, is_ahead: bool = False) -> AsyncIterator[tuple[State, int]]:
         """State at a point, for the block alone, and the last sequence of the ledger; `tenant`: the one that asks. Raises `Refused`.
 
-        `is_ahead`: nobody has asked yet, so it takes nobody's place.
+        `is_ahead`: for a question that is expected, which takes no place of those that were asked.
         """
         tip = await self.tip()
         async with self._past.at(point, tip, self._clock(), tenant, is_ahead=is_ahead) as state:

@@ -76,8 +76,8 @@ class PastStates:
     ) -> AsyncIterator[State]:
         """State at a point, for the block alone; `tip`: the last sequence, `now`: the current time, `who`: the tenant that asks.
 
-        `is_ahead`: nobody has asked yet, so it takes nobody's place. Raises `Refused` for a point that does not exist, or if too many
-        queries run.
+        `is_ahead`: for a question that is expected, which takes no place of those that were asked. Raises `Refused` for a point that does
+        not exist, or if too many queries run.
         """
         if point.sequence < 0 or point.sequence > tip:
             raise Refused("INVALID", f"at: record {point.sequence} does not exist; records are numbered from 1 to {tip} so far")

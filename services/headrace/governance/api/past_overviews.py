@@ -1,9 +1,8 @@
 """Overviews at moments of the past.
 
-Strategy: steps forward fold a state on (`headrace.views.state_at`). Steps back begin some records before; so while somebody looks at the
-moment after a step back, those at which the next steps back would arrive are read ahead, and their overviews are kept, which are small.
-They are a cache: each is what the fold up to its record gives. It is dropped when no question comes, and keys have the number of people
-who were erased.
+Strategy: steps forward fold a state on (`headrace.views.state_at`). Steps back begin some records before; so after a step back, those at
+which the next ones would arrive are read ahead, and their overviews are kept, which are small. They are a cache: each is what the fold up
+to its record gives. It is dropped when no question comes, and keys have the number of people who were erased.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ async def quiet() -> None:
         await asyncio.wait(tasks)
 
 
-async def test_while_somebody_looks_the_next_steps_back_are_read_ahead(hall, called):
+async def test_after_a_step_back_the_next_ones_are_read_ahead(hall, called):
     for number in range(1, 20):
         hall.admit(hall.job(number))
     counting, tip = Counting(), await hall.log.tip()
