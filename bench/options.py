@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -16,9 +17,22 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         return f"{text} (default: {default})".replace("%", "%%").replace("%%%%", "%%")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Refuses negative numbers: no measurement has a use for them."""
+
+    def parse_known_args(self, *args: Any, **kwargs: Any) -> Any:
+        found, rest = super().parse_known_args(*args, **kwargs)
+        for action in self._actions:
+            value = getattr(found, action.dest, None)
+            for one in value if isinstance(value, list) else (value,):
+                if action.type in (int, float) and one is not None and one < 0:
+                    self.error(f"argument {'/'.join(action.option_strings) or action.dest}: {one} is negative")
+        return found, rest
+
+
 def options(module: str, doc: str | None, takes: str) -> argparse.ArgumentParser:
     """The parser of a module that is run as `python -m`. `doc`: what it measures; `takes`: how long, on two quiet cores."""
-    return argparse.ArgumentParser(
+    return _Parser(
         prog=f"python -m {module}",
         description=(doc or "").strip(),
         epilog=f"It takes {takes} on two quiet cores.",
