@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,6 +12,7 @@ from playwright.sync_api import expect
 from tests.page.conftest import STRANGE
 from tests.page.moments import shows_what_the_state_says
 from tests.page.screens import PROVIDERS, SCREENS, inaccessible
+from tests.patience import PATIENCE
 
 
 def test_a_link_logs_in_and_leaves_no_token_in_the_address(opened) -> None:
@@ -68,6 +70,23 @@ def test_what_happens_appears_without_reloading(opened, api) -> None:
     page = opened("root").page
     (job,) = api.submit("eve", "emca", ["true"])
     expect(page.get_by_label("What happens")).to_contain_text(job["name"][-6:])
+
+
+def test_lists_are_read_to_their_end_however_fast_records_come(opened, api) -> None:
+    """Records come faster than answers: what is being read for the record before is not given up for the next one."""
+    page = (seen := opened("alice")).page
+    seen.show("jobs")
+    expect(page.get_by_role("row").filter(has_text=api.waits["name"][-6:])).to_be_visible()
+    slow = {"offline": False, "latency": 700, "downloadThroughput": -1, "uploadThroughput": -1}
+    page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", slow)
+    (first, *_) = jobs = api.submit("alice", "acme", ["true"])
+    row = page.get_by_role("row").filter(has_text=first["name"][-6:])
+    deadline = time.monotonic() + PATIENCE
+    while not row.count() and time.monotonic() < deadline:
+        jobs += api.submit("alice", "acme", ["true"])
+        page.wait_for_timeout(100)
+    expect(row).to_have_count(1, timeout=1)
+    api.done("alice", "POST", "/v1/tenants/acme/jobs:cancel", {"jobs": [job["name"] for job in jobs]})
 
 
 def test_how_much_held_gpus_compute_is_shown_to_those_whose_jobs_hold_them(opened, api) -> None:
