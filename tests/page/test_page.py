@@ -77,15 +77,18 @@ def test_lists_are_read_to_their_end_however_fast_records_come(opened, api) -> N
     page = (seen := opened("alice")).page
     seen.show("jobs")
     expect(page.get_by_role("row").filter(has_text=api.waits["name"][-6:])).to_be_visible()
+    shapes: list[str] = []
+    page.on("request", lambda request: shapes.append(request.url) if "/audit/timeline" in request.url else None)
     slow = {"offline": False, "latency": 700, "downloadThroughput": -1, "uploadThroughput": -1}
     page.context.new_cdp_session(page).send("Network.emulateNetworkConditions", slow)
     (first, *_) = jobs = api.submit("alice", "acme", ["true"])
     row = page.get_by_role("row").filter(has_text=first["name"][-6:])
-    deadline = time.monotonic() + PATIENCE
-    while not row.count() and time.monotonic() < deadline:
+    began = time.monotonic()
+    while not row.count() and time.monotonic() - began < PATIENCE:
         jobs += api.submit("alice", "acme", ["true"])
         page.wait_for_timeout(100)
     expect(row).to_have_count(1, timeout=1)
+    assert len(shapes) <= 1 + (time.monotonic() - began) / 10, "the shapes on the time bar are read every ten seconds at most"
     api.done("alice", "POST", "/v1/tenants/acme/jobs:cancel", {"jobs": [job["name"] for job in jobs]})
 
 
