@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from headrace.contracts.facts import InstanceInterruptedV1
 from headrace.contracts.values.durations import SECOND
-from headrace.provisioner.providers import Created, Listed, NotAuthorized, ProviderAway, Refusal
+from headrace.provisioner.providers import Created, Listed, NotAuthorized, NotYet, ProviderAway, Refusal
 from headrace.provisioner.service import Providers
 from headrace.simulate.scenario import Nodes
 
@@ -138,6 +138,10 @@ class SimulatedCloud:
         node = world.watch.state.nodes.get(instance)
         if node is not None and node.leases and node.healthy:
             world.watch.wrong(f"{instance} is ended under a lease")
+        if instance in self.there and self._shown_from.get(instance, 0.0) > world.loop.time():
+            if provider_id:
+                raise NotYet("it is not shown")
+            return world.network.clock()
         if instance in self.there:
             world.counts["cloud: ended"] += 1
             self._remove(instance)

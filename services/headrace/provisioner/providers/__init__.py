@@ -104,7 +104,8 @@ class Provider(Protocol):
     async def end(self, instance: str, provider_id: str, region: str) -> int:
         """End an instance for good; returns when it was gone, in microseconds since 1970. One that is not there has gone already.
 
-        `provider_id` is empty if the answer to its order was lost.
+        `provider_id` is empty if the answer to its order was lost. Raises NotYet for one that was made, where lists may lag: what is not
+        shown may run.
         """
 
     async def list(self, regions: Sequence[str]) -> Sequence[Listed]:

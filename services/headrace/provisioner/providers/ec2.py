@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from headrace.contracts.documents.model import BurstNode
 from headrace.contracts.values.ids import is_token
 from headrace.contracts.values.money import MILLION
-from headrace.provisioner.providers import Created, Listed, NotAuthorized, Order, ProviderAway, Refusal
+from headrace.provisioner.providers import Created, Listed, NotAuthorized, NotYet, Order, ProviderAway, Refusal
 from headrace.provisioner.providers.boot import ARGUMENTS as BOOT_ARGUMENTS
 from headrace.provisioner.providers.boot import first_boot
 
@@ -201,8 +201,10 @@ class Ec2Provider:
         name = provider_id.rpartition("/")[2]
         if name:
             filters.append({"Name": "instance-id", "Values": [name]})
-        at = 0
-        for one in [*self._described(region, filters)]:
+        at, found = 0, [*self._described(region, filters)]
+        if name and not found:  # it was made, so it is not shown yet, or no longer: then lists say so in time
+            raise NotYet(f"EC2 does not show {name}")
+        for one in found:
             if not _runs(one):
                 at = max(at, _ended(one))
                 continue

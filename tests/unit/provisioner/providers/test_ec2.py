@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headrace.contracts.documents.model import Offer
-from headrace.provisioner.providers import Created, Machine, NotAuthorized, OfferAsked, ProviderAway, Refusal
+from headrace.provisioner.providers import Created, Machine, NotAuthorized, NotYet, OfferAsked, ProviderAway, Refusal
 from headrace.provisioner.providers.ec2 import Ec2Provider
 from tests.unit.provisioner.providers.clouds import IMAGE, INSTALLATION, OFFER, REGION, Ec2Scene, order_of
 
@@ -170,8 +170,9 @@ async def test_what_lacks_our_tags_is_not_ended_even_by_its_number(scene: Ec2Sce
     stranger = scene.server.client(REGION).run_instances(**launch)["Instances"][0]["InstanceId"]
     await scene.provider.create(order_of())
     ours = next(one["InstanceId"] for one in scene.server.instances() if one["InstanceId"] != stranger)
-    await scene.provider.end("cloud-1", f"{REGION}/{stranger}", REGION)
-    await scene.of("inst-2").end("cloud-1", f"{REGION}/{ours}", REGION)
+    for provider, number in ((scene.provider, stranger), (scene.of("inst-2"), ours)):
+        with pytest.raises(NotYet):
+            await provider.end("cloud-1", f"{REGION}/{number}", REGION)
     assert {one["State"]["Name"] for one in scene.server.instances()} == {"running"}
 
 
@@ -192,6 +193,18 @@ async def test_an_end_whose_answer_was_lost_is_made_again(scene: Ec2Scene) -> No
     scene.mend()
     await scene.provider.end("cloud-1", made.provider_id, REGION)
     assert await scene.running() == []
+
+
+async def test_an_instance_that_ec2_does_not_show_yet_has_not_ended(scene: Ec2Scene) -> None:
+    scene.server.lagging = 2
+    made = await scene.provider.create(order_of())
+    assert isinstance(made, Created)
+    for _ in range(2):
+        with pytest.raises(NotYet, match="EC2 does not show i-"):
+            await scene.provider.end("cloud-1", made.provider_id, REGION)
+    assert only(scene)["State"]["Name"] == "running"
+    await scene.provider.end("cloud-1", made.provider_id, REGION)
+    assert only(scene)["State"]["Name"] == "terminated"
 
 
 async def test_instances_of_several_regions_are_listed(scene: Ec2Scene) -> None:
