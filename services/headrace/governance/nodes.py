@@ -30,6 +30,11 @@ def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Operation:
             return Decision(ApplyAnswer(changes=(change,), applied=True), (fact,))
         if node is None:
             return _not_found(state, request)
+        if node.leaves and cordon:
+            return _kept(node)
+        if node.leaves:
+            error = f"node {node.name} is about to leave ({node.cordoned}); it takes no work any more"
+            return Decision(ApplyAnswer(changes=()), code="INVALID", error=error)
         will_be = (reason or f"cordoned by {author}") if cordon else ""
         drain = state.maintenance.drains.get(node.name) if not cordon else None
         if will_be == node.cordoned and drain is None:

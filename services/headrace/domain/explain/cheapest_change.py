@@ -87,7 +87,7 @@ def _waiting(job: JobRecord, forecast: Forecast) -> ChangeView | None:
 def _uncordoned(state: State, job: JobRecord, pools: Sequence[PoolState], now: int) -> ChangeView | None:
     """The first node that a person has cordoned or drained and on which the job would start now, if it took work again."""
     for pool in pools:
-        nodes = (node for _, node in sorted(pool.nodes.items()) if node.healthy and node.cordoned)
+        nodes = (node for _, node in sorted(pool.nodes.items()) if node.healthy and node.cordoned and not node.leaves)
         for node in islice((node for node in nodes if node.cordoned_by not in ("", SELF)), NODES_TRIED):
             cause = out_of_service(node)
             with Trial(state) as trial:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.money import millionths
-from headrace.domain.fold.node_orders import cancel_drain, cordon, end_probation
+from headrace.domain.fold.node_orders import cancel_drain, leave
 from headrace.domain.fold.nodes import set_status
 from headrace.domain.model.calendar import period_of
 from headrace.domain.model.instances import REMEMBERED, Instance, OfferState, Spending
-from headrace.domain.model.nodes import SELF
 from headrace.domain.state import capacity
 from headrace.domain.state.supply import recount
 
@@ -86,10 +85,7 @@ def _released(state: State, fact: f.InstanceReleasedV1, _sequence: int, _place: 
     ):
         growth.failures, growth.closed_until = growth.failures + 1, fact.closed_until
     if node is not None:
-        end_probation(state, node.name)
-        cordon(state, node.name, f"its instance is to end: {fact.cause}", by=fact.by or SELF)
-        node.draining = True
-        state.draining[node.name] = node
+        leave(state, node, fact.cause, fact.by)
     _stir(state, instance.pool)
 
 

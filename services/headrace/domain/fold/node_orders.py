@@ -77,8 +77,10 @@ def _node_cordoned(state: State, fact: f.NodeCordonedV1, _sequence: int, _place:
 
 
 def _node_uncordoned(state: State, fact: f.NodeUncordonedV1, _sequence: int, _place: int) -> None:
-    """It is given another chance, whatever it refused before."""
+    """It is given another chance, whatever it refused before; one whose instance is to end is not (R38)."""
     node = state.nodes.get(fact.node)
+    if node is not None and node.leaves:
+        return
     if node is not None:
         node.draining, node.refusals = False, {}
         follow_window(state, node)
@@ -126,6 +128,14 @@ def _node_confirmed_empty(state: State, fact: f.NodeConfirmedEmptyV1, _sequence:
             state.unsettled[lease.job.key] = lease.job
 
 
+def leave(state: State, node: NodeState, cause: str, by: str) -> None:
+    """The instance of the node is to end (R38): nothing new comes, and everything on it leaves by its ladder."""
+    node.leaves = node.draining = True
+    state.draining[node.name] = node
+    end_probation(state, node.name)
+    cordon(state, node.name, f"its instance is to end: {cause}", by=by or SELF)
+
+
 def end_probation(state: State, name: str) -> None:
     """An operator, or a job that it has started, has spoken on a node that was set aside by its refusals (R36)."""
     node = state.set_aside.pop(name, None)
@@ -136,7 +146,7 @@ def end_probation(state: State, name: str) -> None:
 def cordon(state: State, name: str, reason: str, *, by: str = "") -> None:
     """Nothing new is granted on the node; with an empty reason: it takes new work again. `by`: who cordoned it; empty: the allocator."""
     node = state.nodes.get(name)
-    if node is not None:
+    if node is not None and (reason or not node.leaves):
         node.cordoned = reason
         node.cordoned_by, node.cordoned_at = (by, state.now) if reason else ("", 0)
         pool = state.pool_of(node)

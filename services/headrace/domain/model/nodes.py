@@ -74,6 +74,8 @@ class NodeState:
     """Whether any of its devices is not given in units: it is cut into slices (R4), or unfit."""
     has_nvlink: bool = False
     """Whether any of its devices is in a group of NVLink (R40)."""
+    leaves: bool = False
+    """Whether its instance is to end (R38): it is cordoned for good, and what is granted there from then on has no effect."""
     levels: Ranks = UNPROVED
     """How well it has proved to isolate jobs, by what they take of a GPU."""
     maintenance: PoolMaintenance | None = field(default=None, metadata=AID)

@@ -115,6 +115,29 @@ def test_what_runs_on_a_node_that_has_to_go_is_drained():
     assert (node.draining, node.cordoned_by, list(site.state.draining)) == (True, "default.ann", [name])
 
 
+def test_a_node_that_registers_after_its_instance_was_given_up_takes_no_work_and_does_not_count_as_grown():
+    site = Cloud()
+    (name,) = site.ordered()
+    site.made(name)
+    site.append_facts(f.InstanceReleasedV1(instance=name, cause="boot_failed"), by="provisioner")
+    site.join(name)
+    node, growth = site.state.nodes[name], site.state.terms.growths["cloud"]
+    assert (node.cordoned, node.grantable, node.draining) == ("its instance is to end: boot_failed", False, True)
+    assert (growth.joined, growth.open) == (0, True)
+
+
+def test_a_node_whose_instance_is_to_end_cannot_be_uncordoned():
+    site = Cloud()
+    (name,) = site.joined()
+    site.append_facts(f.InstanceReleasedV1(instance=name, cause="operator", by="default.ann"), by="provisioner")
+    site.append_facts(f.NodeUncordonedV1(author="default.bob", node=name))
+    node = load(dump(site.state)).nodes[name]
+    assert (node.cordoned, node.cordoned_by, node.leaves, node.draining) == (
+        *("its instance is to end: operator", "default.ann"),
+        *(True, True),
+    )
+
+
 def test_an_instance_that_ends_under_a_lease_is_forgotten_once_the_lease_is_revoked():
     site = Cloud()
     (name,) = site.joined()
