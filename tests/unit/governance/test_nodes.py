@@ -48,6 +48,16 @@ def test_a_node_is_set_aside_and_taken_back_each_once(hall):
     assert carried_out(hall, uncordon, "w1") == ((), ["keep"])
 
 
+def test_a_node_whose_instance_is_to_end_takes_no_work_again(hall):  # R38
+    order = {"pool": "hall", "provider": "local", "offer": OfferTaken(name="default"), "token": "t", "expires": 1}
+    released = f.InstanceReleasedV1(instance="w1", cause="idle")
+    hall.append_facts(f.InstanceOrderedV1(instance="w1", **order), released, by="provisioner")
+    decision = cordoning(NodeRequest(node="w1"), ADMIN, cordon=False)(hall.state, 0)
+    assert (decision.facts, decision.code) == ((), "INVALID")
+    assert decision.error == "node w1 is about to leave (its instance is to end: idle); it takes no work any more"
+    assert carried_out(hall, partial(cordoning, cordon=True), "w1", "fan") == ((), ["keep"])
+
+
 def test_a_cordon_without_a_reason_names_who_did_it(hall):
     cordon = partial(cordoning, cordon=True)
     assert carried_out(hall, cordon, "w1")[1] == [("cordoned: no -> cordoned by default.admin",)]
