@@ -47,7 +47,7 @@ HEADERS: tuple[dict[str, str], ...] = (
 
 
 async def ask_json(connection: Connection, subject: str, headers: dict[str, str] | None = None) -> Any:
-    return json.loads((await connection.ask(subject, b"{}", headers)).data)
+    return json.loads((await connection.ask(subject, b"{}", headers, PATIENCE)).data)
 
 
 async def stored(here: Site) -> list[dict[str, Any]]:
