@@ -169,7 +169,7 @@ def _lease_granted(state: State, fact: f.LeaseGrantedV1, sequence: int, place: i
     job, pool, node = state.jobs.get(fact.job), state.pools.get(fact.pool), state.nodes.get(fact.node)
     if job is None or pool is None or not _is_next(job, fact):
         return
-    if node is None or node.leaves:  # since when the grant was on its way
+    if node is None or node.leaves:  # it left, or its instance was released, before this record
         if job.state is JobState.STARTING:
             lack(state, job, fact.rank)
         return

@@ -128,8 +128,8 @@ def _node_confirmed_empty(state: State, fact: f.NodeConfirmedEmptyV1, _sequence:
             state.unsettled[lease.job.key] = lease.job
 
 
-def leave(state: State, node: NodeState, cause: str, by: str) -> None:
-    """The instance of the node is to end (R38): nothing new comes, and everything on it leaves by its ladder."""
+def leave(state: State, node: NodeState, cause: str, by: str = "") -> None:
+    """The instance of the node is to end (R38): nothing new comes, everything on it leaves by its ladder. `by`: the operator, or empty."""
     node.leaves = node.draining = True
     state.draining[node.name] = node
     end_probation(state, node.name)

@@ -19,7 +19,7 @@ from headrace.domain.model.attempts import DISPUTED, new_ending
 from headrace.domain.model.devices import DeviceState
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.node_claims import FIRST_IS_APPROVED, Approval, NodeClaimsState, approval_of, believed, with_unfit
-from headrace.domain.model.nodes import SELF, NodeState
+from headrace.domain.model.nodes import NodeState
 from headrace.domain.state import capacity
 from headrace.domain.state.idleness import unmark_idle
 from headrace.domain.state.job_deadlines import watch
@@ -61,8 +61,8 @@ def _node_registered(state: State, fact: f.NodeRegisteredV1, sequence: int, _pla
     if instance is not None and instance.lives and not instance.joined_at:
         instance.joined_at = instance.emptied_at = state.now
         state.offers.pop((instance.pool, instance.offer), None)
-    if instance is not None and instance.lives and instance.released:  # it comes too late
-        leave(state, node, instance.released, SELF)
+    if instance is not None and instance.lives and instance.released:  # it was given up before it came
+        leave(state, node, instance.released)
     if is_new and node.pool and not node.leaves:
         growth = state.terms.growths.get(node.pool)
         if growth is not None and growth.open:
