@@ -40,10 +40,16 @@ CREDENTIALS = (
 
 
 class NatsServer:
-    """A nats-server process on one data directory and, once it has one, one port: it can be killed and started again."""
+    """A nats-server process on one data directory and, once it has one, one port: it can be killed and started again.
 
-    def __init__(self, directory: Path, credentials: tuple[Credential, ...] = CREDENTIALS, issuer: str = "") -> None:
+    `debug`: its log tells of every connection.
+    """
+
+    def __init__(
+        self, directory: Path, credentials: tuple[Credential, ...] = CREDENTIALS, issuer: str = "", *, debug: bool = False
+    ) -> None:
         self.issuer = issuer
+        self._options = ["-D"] if debug else []
         self.credentials = {credential.name: credential for credential in credentials}
         self._directory = directory
         self._port = -1
@@ -57,6 +63,10 @@ class NatsServer:
     def store(self) -> Path:
         return self._directory / "store"
 
+    def log(self) -> str:
+        """All that it has logged."""
+        return (self._directory / "nats.log").read_text()
+
     def start(self) -> None:
         ports = self._directory / "ports"
         shutil.rmtree(ports, ignore_errors=True)
@@ -66,7 +76,7 @@ class NatsServer:
         logins = self.credentials.values()
         config.write_text(server_config(logins, self.store, port=self._port, ports_file_dir=ports, issuer=self.issuer))
         with (self._directory / "nats.log").open("ab") as log:
-            self._process = subprocess.Popen([binary(), "-c", str(config)], stdout=log, stderr=log)
+            self._process = subprocess.Popen([binary(), *self._options, "-c", str(config)], stdout=log, stderr=log)
         self._port = self._learn_port(ports)
 
     def kill(self) -> None:
@@ -90,14 +100,14 @@ class NatsServer:
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             assert self._process is not None
-            assert self._process.poll() is None, (self._directory / "nats.log").read_text()
+            assert self._process.poll() is None, self.log()
             for file in ports.glob("*.ports"):
                 try:
                     return int(json.loads(file.read_text())["nats"][0].rpartition(":")[2])
                 except (ValueError, KeyError):  # not written to its end yet
                     pass
             time.sleep(0.005)
-        raise AssertionError((self._directory / "nats.log").read_text())
+        raise AssertionError(self.log())
 
 
 def binary() -> str:

@@ -144,7 +144,7 @@ async def site(directory: Path, doors: int = 1, level: int = LEVEL) -> AsyncIter
     """A site with its server, a number of authorities and an intake, at a level of the facts."""
     home = directory / "nats"
     home.mkdir()
-    server = NatsServer(home, CREDENTIALS, AccountKey.at(directory / "callout.key").public)
+    server = NatsServer(home, CREDENTIALS, AccountKey.at(directory / "callout.key").public, debug=True)
     server.start()
     try:
         async with AsyncExitStack() as stack:
@@ -155,6 +155,9 @@ async def site(directory: Path, doors: int = 1, level: int = LEVEL) -> AsyncIter
             await whole.open_intake()
             yield whole
             await whole.close()
+    except BaseException:
+        print(server.log())  # why it ended a connection stands only there
+        raise
     finally:
         server.kill()
 

@@ -50,8 +50,8 @@ class Eviction:
         ended = 0
         for server, connection, tag in await connected(self._system, account):
             if not may_stay(state, tag) or (tag.tenant == NODE_TENANT and tag.handle in paused):
-                await self._kick(server, connection)
                 _log.info("disconnected", account=account, tenant=tag.tenant, who=tag.handle, token=tag.token)
+                await self._kick(server, connection)
                 ended += 1
         return ended
 
