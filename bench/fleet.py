@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import structlog
 import uvloop
 
 from bench.options import options
@@ -57,6 +58,8 @@ READY = "ready"
 READY_WITHIN, READY_EACH = 180.0, 0.2
 """Seconds within which a fleet is ready, and for each of its nodes."""
 CONNECT_AT_ONCE = 50
+FILES_EACH, FILES_BESIDE = 2, 100
+"""Open files of each node, its connection and its journal, and those of the process."""
 
 
 class Group(NamedTuple):
@@ -262,6 +265,12 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # standard output is read until `ready` only
+    wanted = FILES_EACH * sum(one.count for one in arguments.groups) + FILES_BESIDE
+    if most < wanted:
+        parser.error(
+            f"so many nodes need {wanted:,} open files, and the limit is {most:,}: raise it (ulimit -Hn), or take fewer"
+        )
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run(arguments.data, arguments.groups))

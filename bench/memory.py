@@ -226,7 +226,7 @@ def from_snapshot(path: Path) -> dict[str, float]:
     """Seconds from bytes in memory to the allocator's first decision; the collector of cycles waits meanwhile."""
     data = path.read_bytes()
     rows = [json.loads(row) for row in path.with_suffix(".tail").read_text(encoding="utf-8").splitlines()]
-    tail = [Stored(*row[:3], row[3].encode()) for row in rows]
+    tail = [Stored(sequence, subject, stamped, payload.encode()) for sequence, subject, stamped, payload in rows]
     gc.disable()
     began = time.process_time()
     reader = FoldedLedger(load(data))

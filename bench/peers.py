@@ -267,7 +267,7 @@ def run_headrace(runs: int, jobs: int, samples: int) -> dict[str, Any]:
             before, rates = cpu_seconds(folder), []
             for number in range(1, runs + 1):
                 progress(f"Headrace: run {number} of {runs}")
-                rates.append(await line.throughput(client, jobs))
+                rates.append(await line.throughput(folder, client, jobs))
             used = sum(spent - before.get(part, 0.0) for part, spent in cpu_seconds(folder).items())
         return {"jobs_per_s": rates, "milliseconds": waits, "cpu_per_1000": 1_000 * used / (runs * jobs)}
 

@@ -28,6 +28,7 @@ from bench.options import options
 from bench.stage import Stage, progress, stage
 from headrace.allocator.decide import Allocator
 from headrace.client import Client, connect
+from headrace.client.errors import Unreachable
 from headrace.client.submissions import make_submission
 from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import DeviceShare
@@ -70,9 +71,9 @@ def documents(tenants: int) -> str:
     ).decode()
 
 
-async def _submit(folder: Path, tenants: int, jobs: int, lasts: str) -> float:
-    """Submit jobs, evenly among the tenants; seconds until all are durable."""
-    began = time.monotonic()
+async def _submit(folder: Path, tenants: int, jobs: int, lasts: str) -> int:
+    """Submit jobs, evenly among the tenants, until all are durable; how often the client gave up and the same jobs were sent again."""
+    again = 0
     clients = [connect(data=folder, tenant=f"t{number}", user=USER) for number in range(tenants)]
     try:
         for client in clients:
@@ -80,17 +81,27 @@ async def _submit(folder: Path, tenants: int, jobs: int, lasts: str) -> float:
         for start in range(0, jobs, AT_ONCE):
             client = clients[start // AT_ONCE % tenants]
             size = min(AT_ONCE, jobs - start)
-            await client.submit_many("p/one", [make_submission(["sleep", lasts], trace="") for _ in range(size)])
+            batch = [make_submission(["sleep", lasts], trace="") for _ in range(size)]
+            while True:
+                try:
+                    await client.submit_many("p/one", batch)
+                    break
+                except Unreachable as error:
+                    again += 1
+                    progress(f"{start:,} of {jobs:,} jobs are submitted; {error}")
             progress(f"{start + size:,} of {jobs:,} jobs are submitted")
     finally:
         for client in clients:
             await client.__aexit__()
-    return time.monotonic() - began
+    return again
 
 
 async def _counts(client: Client) -> tuple[int, int]:
-    """(pending, running) of all tenants, as governance has folded."""
-    view = (await client.status()).services["governance"]
+    """(pending, running) of all tenants, as governance has folded; zeros if it does not answer in time."""
+    try:
+        view = (await client.status()).services["governance"]
+    except Unreachable:
+        return 0, 0
     return (0, 0) if view is None else (view.detail["pending"], view.detail["running"])
 
 
@@ -155,14 +166,14 @@ async def line(nodes: int, pending: int, tenants: int, within: float) -> dict[st
         gpus = nodes * DEVICES
         before = cpu_seconds(folder)
         filled = time.monotonic()
-        await _submit(folder, tenants, gpus, LONG)
+        found["submits_given_up"] = await _submit(folder, tenants, gpus, LONG)
         await _until(here.client, 0, gpus, within)
         took = time.monotonic() - filled
         found["fill"] = _rate(gpus, took, before, cpu_seconds(folder))
         _, size = await _stream(folder)
         before = cpu_seconds(folder)
         queued = time.monotonic()
-        await _submit(folder, tenants, pending, LONG)
+        found["submits_given_up"] += await _submit(folder, tenants, pending, LONG)
         await _until(here.client, pending, gpus, within)
         took = time.monotonic() - queued
         found["queue"] = _rate(pending, took, before, cpu_seconds(folder))

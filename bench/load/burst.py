@@ -93,8 +93,8 @@ async def over_nats(folder: Path, jobs: int) -> tuple[Sent, float]:
     telling = asyncio.create_task(progress())
     await asyncio.gather(
         *(
-            flood(*pair, share, sent)
-            for pair, share in zip(zip(connections, *zip(*whose, strict=True), strict=True), shares, strict=True)
+            flood(connection, tenant, user, share, sent)
+            for connection, (tenant, user), share in zip(connections, whose, shares, strict=True)
         )
     )
     telling.cancel()

@@ -156,7 +156,7 @@ async def site(directory: Path, doors: int = 1, level: int = LEVEL) -> AsyncIter
             yield whole
             await whole.close()
     except BaseException:
-        print(server.log())  # why it ended a connection stands only there
+        print(server.log())  # noqa: T201 - why it ended a connection stands only there
         raise
     finally:
         server.kill()

@@ -51,7 +51,9 @@ class Health:
     async def text(self) -> bytes:
         """The metrics in the text format of Prometheus; a refresh that takes too long leaves the previous values."""
         await asyncio.gather(*(_in_time(refresh) for refresh in self._refreshes))
-        return self.metrics.text()
+        from headrace.health.prometheus_text import prometheus_text  # noqa: PLC0415 - see there
+
+        return prometheus_text(self.metrics)
 
 
 async def _wrong(check: Check) -> str:

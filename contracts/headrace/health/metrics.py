@@ -1,7 +1,8 @@
 """The metrics of one process: each declared once, computed when they are read. The only registry of metrics.
 
 Strategy: frequent events are counted in plain numbers (a `Histogram` is a list of them), and what can be read from the state is read
-when metrics are requested. So a metric costs the measured work almost nothing; Prometheus' own client only writes the text.
+when metrics are requested. So a metric costs the measured work almost nothing; Prometheus' own client only writes the text
+(`prometheus_text`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
-
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.exposition import generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 SERIES_MAX = 1_000
 """Maximum number of series per metric; the rest is summed under `OTHER`, so that many policies or nodes cannot fill a metrics database."""
@@ -85,9 +81,6 @@ class MetricSources:
         self.all: dict[str, MetricSource] = {}
         self.unreadable: Counter[Labels] = Counter()
         self._listeners: list[Callable[[MetricSource], None]] = []
-        self._registry = CollectorRegistry()
-        self._registry.register(_Read(self))
-        ProcessCollector(registry=self._registry)
         help_text = "number of times that a metric could not be read"
         self.counter("headrace_unreadable_figures_total", help_text, lambda: self.unreadable, "figure")
 
@@ -117,21 +110,6 @@ class MetricSources:
         for metric in self.all.values():
             listener(metric)
 
-    def text(self) -> bytes:
-        """All metrics in the text format of Prometheus."""
-        written: bytes = generate_latest(self._registry)
-        return written
-
-    def families(self) -> Iterator[Metric]:
-        """All metrics but those of the operating system's process."""
-        for metric in self.all.values():
-            try:
-                family = _family(metric)
-            except Exception:  # noqa: BLE001 - one metric that cannot be read must not hide the others
-                self.unreadable[metric.name,] += 1
-                continue
-            yield family
-
     def _declare(self, metric: MetricSource) -> None:
         if _NAME.fullmatch(metric.name) is None:
             raise ValueError(f"invalid metric name {metric.name!r}: use a-z, 0-9 and '_', from a letter on")
@@ -140,32 +118,6 @@ class MetricSources:
         self.all[metric.name] = metric
         for listener in self._listeners:
             listener(metric)
-
-
-class _Read(Collector):
-    """The adapter that Prometheus' client reads the metrics from."""
-
-    def __init__(self, metrics: MetricSources) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[Metric]:
-        return self._metrics.families()
-
-    def describe(self) -> Iterator[Metric]:
-        return iter(())
-
-
-def _family(metric: MetricSource) -> Metric:
-    if metric.kind == "histogram":
-        histogram = HistogramMetricFamily(metric.name, metric.says, labels=metric.labels)
-        for labels, one in metric.histograms().items():
-            histogram.add_metric(labels, list(one.upto()), one.total)
-        return histogram
-    make = GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily
-    family = make(metric.name, metric.says, labels=metric.labels)
-    for labels, value in metric.values().items():
-        family.add_metric(labels, value)
-    return family
 
 
 def _bounded(values: Mapping[Labels, float], width: int) -> Mapping[Labels, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import headrace.health.without_rich  # noqa: F401 - before structlog
 from headrace.accounting.service import main
 from headrace.bus.process import run_service
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.contracts.values.durations import SECOND
 from headrace.domain.explain.wait_reasons import wait_of
 from headrace.domain.indexes.pending import place_in_line
 from headrace.domain.model.job_states import JobState
@@ -24,6 +25,28 @@ if TYPE_CHECKING:
     First = dict[Queue, tuple[tuple[object, ...], JobRecord]]
 
 HEADS_AT_ONCE = 8
+LOOK_EVERY, LOOK_SHARE, PAUSE_MAX = SECOND // 4, 4, 10 * SECOND
+"""Microseconds between two looks at heads: at least the first, `LOOK_SHARE` times as long as the last look took, at most the last.
+
+Why a head waits is told from all nodes of its pool: with ten thousand nodes, looks at intervals would take all the time of a process.
+"""
+
+
+class Looks:
+    """When the heads are looked at next. Moments in microseconds; a clock that was set back delays nothing."""
+
+    def __init__(self) -> None:
+        self.pause = LOOK_EVERY
+        self._ended = 0
+
+    def is_due(self, now: int) -> bool:
+        """Whether the pause after the last look is over."""
+        return not 0 <= now - self._ended < self.pause
+
+    def note(self, began: int, ended: int) -> None:
+        """Compute the pause after a look from the time that it took."""
+        self._ended = ended
+        self.pause = min(max(LOOK_EVERY, LOOK_SHARE * (ended - began)), PAUSE_MAX)
 
 
 class QueueHead(NamedTuple):

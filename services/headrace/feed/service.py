@@ -43,7 +43,7 @@ from headrace.feed.metrics import show as show_installation
 from headrace.feed.outgoing_message import FeedPosition, started
 from headrace.feed.public_facts import Projector
 from headrace.feed.publisher import Publisher, behind, feed_end
-from headrace.feed.queue_heads import Heads
+from headrace.feed.queue_heads import Heads, Looks
 from headrace.feed.sealed_text_cache import Open, SealedTextCache
 from headrace.feed.standby_buffer import FoldedRecord, StandbyBuffer
 from headrace.service.answering import serve, status
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
 
 STARTS_AT_ONCE = 50
 """Starts in one message, so that with the largest texts it still fits."""
-HEADS_EVERY = 0.25
 FEED_SEEN_EVERY = 1.0
 """Seconds between two looks of a standby at what FEED has."""
 FIRST = FeedPosition(0, 0)
@@ -112,7 +111,7 @@ class Feed:
         self._texts = SealedTextCache(ledger, open_sealed, state.tokens.erased)
         self._heads = Heads(state, self.views.job_index)
         self._counted = FeedCounts(state)
-        self._heads_at = 0
+        self._looks = Looks()
         self._projector = Projector(state)
         self._buffer = StandbyBuffer(self._projector.skip, FEED_MESSAGES)
         self._turn = turn
@@ -159,8 +158,8 @@ class Feed:
     def _rest(self) -> float | None:
         """Seconds until something is to be done although no record comes; None: nothing is."""
         if self.active:
-            return HEADS_EVERY if self._heads.is_behind else None
-        return FEED_SEEN_EVERY if self._status_only is not None else HEADS_EVERY
+            return self._looks.pause / SECOND if self._heads.is_behind else None
+        return FEED_SEEN_EVERY if self._status_only is not None else self._looks.pause / SECOND
 
     async def _publish_news(self) -> None:
         """Send the orders of what has been folded, then its facts, and the heads of the queues at intervals."""
@@ -168,7 +167,7 @@ class Feed:
         folded, self._folded = self._folded, []
         for one in folded:
             self._publish_facts(one)
-        if not 0 <= self._clock() - self._heads_at < HEADS_EVERY * SECOND:
+        if self._looks.is_due(self._clock()):
             self._publish_heads()
 
     def _note(self, record: Record, message: Message, changes: IndexChanges) -> None:
@@ -199,9 +198,10 @@ class Feed:
         self.publisher.put(messages)
 
     def _publish_heads(self) -> None:
-        self._heads_at = self._clock()
-        now = max(self.fold.now, self._heads_at)
+        began = self._clock()
+        now = max(self.fold.now, began)
         self.publisher.put(self._projector.head(queue, head, now) for queue, head in self._heads.changes(now))
+        self._looks.note(began, self._clock())
 
     async def _stand_by(self) -> None:
         """Begin if this instance leads; else look what the leader has published."""

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from importlib import import_module
 
+import headrace.health.without_rich  # noqa: F401 - before structlog
 from headrace.bus.process import Service, run_services
 from headrace.host.layouts import ALONE, SHARING
 from headrace.service.hosting import Part, host

@@ -8,6 +8,7 @@ from headrace.contracts import facts as f
 from headrace.feed.metrics import FeedCounts, InstallationMetrics, show
 from headrace.feed.queue_heads import Heads
 from headrace.health.health import Health
+from headrace.health.prometheus_text import prometheus_text
 from headrace.views.job_index import JobIndex, jobs_of
 
 
@@ -29,7 +30,7 @@ def seen(hall, policy_of):
 
     def metrics_of(name):
         list(heads.changes(hall.now))
-        lines = health.metrics.text().decode().splitlines()
+        lines = prometheus_text(health.metrics).decode().splitlines()
         return {
             line.rpartition(" ")[0].removeprefix(name): float(line.rpartition(" ")[2])
             for line in lines

@@ -8,7 +8,7 @@ from headrace.contracts import facts as f
 from headrace.contracts.facts.fact import Ladder, Place
 from headrace.contracts.facts.levels import LEVEL, RELEASES
 from headrace.contracts.facts.preemption import Victim
-from headrace.feed.queue_heads import Heads, QueueHead
+from headrace.feed.queue_heads import LOOK_EVERY, PAUSE_MAX, Heads, Looks, QueueHead
 from headrace.views.job_index import JobIndex, jobs_of
 
 DEV_ONE = ("acme", "dev", "one")
@@ -112,3 +112,16 @@ def test_queues_are_looked_at_a_few_at_a_time_those_that_moved_first(hall, heads
     assert [queue for queue, _ in changed_heads(heads, hall, at_once=2)] == [("rival", "dev", "one"), ("acme", "dev", "pair")]
     assert [queue for queue, _ in changed_heads(heads, hall, at_once=2)] == [DEV_ONE]
     assert changed_heads(heads, hall) == []
+
+
+@pytest.mark.parametrize(
+    ("took", "pause"),
+    [(0, LOOK_EVERY), (LOOK_EVERY // 4, LOOK_EVERY), (LOOK_EVERY, 4 * LOOK_EVERY), (PAUSE_MAX, PAUSE_MAX), (-5, LOOK_EVERY)],
+)
+def test_looks_at_heads_take_a_fifth_of_the_time_at_most(took, pause):
+    looks, began = Looks(), 1_000_000_000
+    assert looks.is_due(began)
+    looks.note(began, began + took)
+    assert looks.pause == pause
+    after = [began + took, began + took + pause - 1, began + took + pause, began + took - 1]
+    assert [looks.is_due(now) for now in after] == [False, False, True, True]

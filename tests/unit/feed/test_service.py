@@ -23,6 +23,7 @@ from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.messages.submissions import JobText
 from headrace.contracts.transport.codec import decode, encode
 from headrace.contracts.transport.subjects import feed as feed_subject
+from headrace.feed import queue_heads
 from headrace.feed import service as module
 from headrace.feed.service import Feed
 from headrace.service.fold import LedgerFold
@@ -398,7 +399,7 @@ def alone(monkeypatch):
         await asyncio.Event().wait()
 
     monkeypatch.setattr(module, "run_election", run_election)
-    monkeypatch.setattr(module, "HEADS_EVERY", 0.001)
+    monkeypatch.setattr(queue_heads, "LOOK_EVERY", 1_000)
     monkeypatch.setattr(module, "FEED_SEEN_EVERY", 0)
 
 

@@ -6,13 +6,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.health.metrics import OTHER, SERIES_MAX, Histogram, MetricSources
+from headrace.health.prometheus_text import prometheus_text
 
 
 def samples(metrics):
     """All but the process' own and the count of failures."""
     return {
         (sample.name, *(f"{key}={value}" for key, value in sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(metrics.text().decode())
+        for family in text_string_to_metric_families(prometheus_text(metrics).decode())
         for sample in family.samples
         if not sample.name.startswith(("process_", "headrace_unreadable"))
     }
@@ -59,7 +60,7 @@ def test_one_figure_that_cannot_be_read_hides_no_other_and_is_counted():
     metrics.gauge("headrace_broken", "broken", lambda: 1 // 0)
     metrics.gauge("headrace_whole", "whole", lambda: 1)
     assert samples(metrics) == {("headrace_whole",): 1}
-    assert b'headrace_unreadable_figures_total{figure="headrace_broken"} 1.0' in metrics.text()
+    assert b'headrace_unreadable_figures_total{figure="headrace_broken"} 1.0' in prometheus_text(metrics)
 
 
 def test_what_is_beyond_the_most_series_is_added_up_so_that_sums_stay_right():

@@ -13,6 +13,7 @@ import pytest
 from headrace.bus.follower import Follower
 from headrace.bus.log import LogRefused, LogUnavailable
 from headrace.health.metrics import MetricSources
+from headrace.health.prometheus_text import prometheus_text
 from headrace.nats_client.raw_message import Listener, RawMessage
 from headrace.service import intake as intake_module
 from headrace.service.fold import LedgerFold
@@ -178,7 +179,7 @@ async def test_how_many_wait_and_found_no_room_is_shown(monkeypatch: pytest.Monk
         for _ in range(5):
             wire.receive()
         await until(lambda: wire.published and wire.asked)
-        text = metrics.text().decode()
+        text = prometheus_text(metrics).decode()
         for number in range(3):
             wire.answer(number, b'{"stream":"SUBMIT","seq":1}')
             await until(lambda number=number: len(wire.asked) == min(3, number + 2))

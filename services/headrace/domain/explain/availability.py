@@ -11,7 +11,7 @@ This is the one place that computes what is free for people: the views of pools 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from headrace.contracts.messages.explanation import UnusableView
 from headrace.contracts.values.amounts import CPU, GPU_UNITS, MEMORY, format_amount, format_amounts, gpus_first, model_of
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from headrace.domain.model.requests import Shape
     from headrace.domain.state.pools import PoolState
     from headrace.domain.state.state import State
+
+T = TypeVar("T")
 
 SHOWN_MAX = 3
 """Causes that a message names; of others it says how many more there are."""
@@ -178,21 +180,21 @@ def free_for(state: State, job: JobRecord, pool: PoolState) -> str:
 def away_from(pool: PoolState, job: JobRecord) -> str:
     """`n-1 is lost since 2026-…; n-2 is cordoned by acme.olga since 2026-…`: the first few nodes to which the job may not go, and why."""
     nodes = (node for _, node in sorted(pool.nodes.items()))
-    return _first_few(
-        [f"{node.name} is {cause_text(cause)}" for node in nodes if (cause := unsuitable(pool, node, job)) is not None]
-    )
+    away = [(node, cause) for node in nodes if (cause := unsuitable(pool, node, job)) is not None]
+    return _first_few(away, lambda one: f"{one[0].name} is {cause_text(one[1])}")
 
 
 def named(causes: Iterable[UnusableView]) -> str:
     """`1 gpu on n-2: cordoned by acme.olga since 2026-…; …`: the first few of what is unusable, in words."""
     return _first_few(
-        [f"{format_amount(one.key, one.amount)} {one.key}{_where(one.node)}: {cause_text(one)}" for one in causes]
+        list(causes), lambda one: f"{format_amount(one.key, one.amount)} {one.key}{_where(one.node)}: {cause_text(one)}"
     )
 
 
-def _first_few(lines: list[str]) -> str:
-    more = len(lines) - SHOWN_MAX
-    return "; ".join([*lines[:SHOWN_MAX], f"and {more} more"] if more > 0 else lines)
+def _first_few(found: list[T], text_of: Callable[[T], str]) -> str:
+    """The texts of the first few only: a pool may have ten thousand nodes."""
+    texts, more = [text_of(one) for one in found[:SHOWN_MAX]], len(found) - SHOWN_MAX
+    return "; ".join([*texts, f"and {more} more"] if more > 0 else texts)
 
 
 def _where(node: str) -> str:
