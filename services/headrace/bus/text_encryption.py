@@ -11,12 +11,15 @@ import secrets
 from base64 import b64decode, b64encode
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from headrace.contracts.values.ids import IdError, is_token
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 KEYS = "keys"
 """The directory of the keys, in an installation's data."""
@@ -83,7 +86,7 @@ class Keyring:
         if len(raw) < 1 + _NAME_BYTES + _NONCE_BYTES + _TAG_BYTES or raw[:1] != _VERSION:
             raise SealBroken("not a sealed text: it is too short, or of another version")
         name, nonce, hidden = raw[1:9], raw[9:21], raw[21:]
-        keys = (self._key(holder) for holder in (owner, owner.partition(".")[0], *self._spares(owner)))
+        keys = map(self._key, self._holders(owner))
         key = next((key for key in keys if key is not None and key.name == name), None)
         if key is None:
             raise KeyGone(f"the key of {owner} for this text is gone: {self._directory} has none of that name")
@@ -123,6 +126,12 @@ class Keyring:
                 raise SealBroken(f"{path} is not a key: it has {len(secret)} bytes instead of {KEY_BYTES}")
             key = self._keys[owner] = _Key(path, inode, blake2b(secret, digest_size=_NAME_BYTES).digest(), AESGCM(secret))
         return key
+
+    def _holders(self, owner: str) -> Iterator[str]:
+        """Names of the keys that may open a text of a person; the directory is searched only if the first two do not."""
+        yield owner
+        yield owner.partition(".")[0]
+        yield from self._spares(owner)
 
     def _spares(self, owner: str) -> list[str]:
         """Names of the additional keys of a person."""

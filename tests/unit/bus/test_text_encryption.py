@@ -130,3 +130,12 @@ def test_a_key_that_is_missing_keeps_its_place_and_opens_what_it_sealed_once_it_
     assert [keyring.open("acme.alice", sealed, JOB) for sealed in (before, *meanwhile, after)] == [b"x", b"y", b"z", b"w"]
     keyring.destroy("acme.alice")
     assert [*tmp_path.glob("*.key")] == []
+
+
+def test_the_directory_is_not_searched_for_a_text_that_its_owners_key_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keyring = Keyring(tmp_path)
+    sealed = keyring.seal("acme.alice", b"x", JOB)
+    monkeypatch.setattr(Path, "glob", lambda *_: pytest.fail("a search takes longer the more people there are"))
+    assert keyring.open("acme.alice", sealed, JOB) == b"x"
