@@ -315,6 +315,7 @@ def _shown_line(one: dict[str, Any]) -> Sequence[str]:
         "started in": f"{one['started_s']:.0f} s, with every node registered",
         "fill": rate("fill"),
         "queue": rate("queue"),
+        "given up": f"{one['submits_given_up']} times by the client, then sent again",
         "idle": f"CPU: {few(one['idle_cpu_percent'])}",
         "memory": f"{sum(mib.values()):,} MiB: " + ", ".join(f"{name} {value:,}" for name, value in mib.items()),
         "ledger": f"{ledger['bytes'] / MIB:.0f} MiB in {ledger['messages']:,} records",

@@ -11,10 +11,10 @@ from pathlib import Path
 from bench.memory import Stored, Tape
 from headrace.audit.ledger_writer import LedgerWriter
 from headrace.audit.snapshotter import Snapshotter
-from headrace.bus.nats.connection import Connection
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_streams
 from headrace.contracts.transport.subjects import LEDGER_STREAM
+from headrace.nats_client.connection import Connection
 from headrace.service.fold import LedgerFold
 from headrace.service.snapshots import Snapshots
 from tests.integration.conftest import NatsServer

@@ -202,7 +202,7 @@ _COLUMNS = (
     "preemptions",
     "lost_gpu_hours",
 )
-QUOTED = {
+QUOTED: dict[int, dict[str, Any]] = {
     80: {
         "borrowing, reclaim, work lost *": (84.6, 7_763, 933, 44_226, 56_465, 27_710, 20_827, 10_666, 17_982),
         "borrowing, reclaim, free checkpoints *": (82.9, 5_020, 267, 20_729, 53_283, 22_819, 17_460, 9_424, 0),

@@ -20,7 +20,7 @@ from google.protobuf.json_format import ParseDict
 
 from bench.options import options
 from bench.stored_history import ledger_server
-from headrace.bus.process import PASSWORD, URL, USER
+from headrace.bus.variables import PASSWORD, URL, USER
 from headrace.contracts.api import audit_pb2 as pb
 from headrace.contracts.documents.yaml_text import read_tree
 from headrace.contracts.values.durations import SECOND

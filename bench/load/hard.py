@@ -20,7 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -173,12 +173,14 @@ async def books_away(folder: Path) -> AsyncIterator[None]:
     async def kill() -> None:
         while True:
             if process := pid(folder, "postgres"):
-                with AsyncExitStack(), suppress(ProcessLookupError):
+                with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
             await asyncio.sleep(0.2)
 
     killing = asyncio.create_task(kill())
     yield
+    if killing.done():
+        killing.result()  # an error of its own: the database was not away
     killing.cancel()
 
 

@@ -27,7 +27,7 @@ import psutil
 from bench.load.installed import Count, counted, headrace, is_verified, pid, restarts, show_progress, site, until, violations
 from bench.load.rolling import DOCUMENTS, Load
 from bench.options import options
-from headrace.bus.process import DEPOSED
+from headrace.bus.variables import DEPOSED
 from headrace.client import connect
 from headrace.client.submissions import make_submission
 from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, AUDIT, GOVERNANCE, PREEMPTION
