@@ -21,7 +21,7 @@ from bench import philly, trace_baselines, trace_split
 from bench.options import options
 from bench.philly import DAY, Job
 from headrace.contracts import facts as f
-from headrace.contracts.documents.model import Documents, Policy, PolicyProfile, Pool, PreemptionTerms, Profile
+from headrace.contracts.documents.model import REQUEUE_LAST, Documents, Policy, PolicyProfile, Pool, PreemptionTerms, Profile
 from headrace.contracts.values.amounts import GPU, GPU_UNITS
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND, parse_duration
 from headrace.simulate.scenario import Expect, Moment, Nodes, Scenario, Submit
@@ -33,10 +33,12 @@ DAYS_AFTER = 60
 TERMS: dict[str, dict[str, Any]] = {
     "Headrace, jobs save when told to stop": {"saves": True, "min_runtime": 0},
     "Headrace, they save, left alone for 4 h": {"saves": True, "min_runtime": 4 * HOUR},
+    "Headrace, they save, and wait last again": {"saves": True, "min_runtime": 0, "last": True},
+    "Headrace, the same, left alone for 4 h": {"saves": True, "min_runtime": 4 * HOUR, "last": True},
     "Headrace, nothing saved": {"saves": False, "min_runtime": 0},
     "Headrace, nothing saved, nobody stopped": {"saves": False, "min_runtime": 100 * 24 * HOUR},
 }
-"""By name: whether jobs save their work when told to stop, and the policies' `min_runtime`: by default none.
+"""By name: whether jobs save their work when told to stop, the policies' `min_runtime`, and whether preempted jobs go last (R29).
 
 Where nothing is saved 4 hours do harm, since a job that is stopped then has lost as much: no job is to be stopped, which is stated by a
 `min_runtime` longer than any job.
@@ -66,14 +68,17 @@ def engine(
     saves: bool,
     min_runtime: int,
     progress: bool,
+    last: bool = False,
     limits: int = 0,
     pool: dict[str, int] | None = None,
 ) -> Outcome:
     """The real engine. With `saves` a job saves its work when it is told to stop, else nothing is ever saved. Spans in microseconds.
 
-    `limits`: the time limit of every job in percent of its run time, 0: none. `pool`: fields of the pool that are to be others.
+    `last`: preempted jobs go behind all that wait. `limits`: the time limit of every job in percent of its run time, 0: none.
+    `pool`: fields of the pool that are to be others.
     """
-    world = World(scenario(jobs, nodes, saves=saves, min_runtime=min_runtime, limits=limits, pool=pool), judged=False)
+    played = scenario(jobs, nodes, saves=saves, min_runtime=min_runtime, last=last, limits=limits, pool=pool)
+    world = World(played, judged=False)
     began = time.perf_counter()
     for at, _ in world.run():
         if progress:
@@ -87,7 +92,14 @@ def engine(
 
 
 def scenario(
-    jobs: list[Job], nodes: int, *, saves: bool, min_runtime: int, limits: int = 0, pool: dict[str, int] | None = None
+    jobs: list[Job],
+    nodes: int,
+    *,
+    saves: bool,
+    min_runtime: int,
+    last: bool = False,
+    limits: int = 0,
+    pool: dict[str, int] | None = None,
 ) -> Scenario:
     """The jobs on nodes of 8 GPUs, each virtual cluster with its share; arguments as those of `engine`."""
     sizes = {job.gpus: (job.parts, job.per_node) for job in jobs}
@@ -96,7 +108,7 @@ def scenario(
         for gpus, (parts, each) in sorted(sizes.items())
     )
     links = tuple(PolicyProfile(name=profile.name) for profile in profiles)
-    terms = PreemptionTerms(min_runtime=min_runtime)
+    terms = PreemptionTerms(min_runtime=min_runtime, on_preempt=REQUEUE_LAST if last else "requeue")
     submitted = Counter(job.cluster for job in jobs)
     policies = tuple(
         Policy(

@@ -64,7 +64,7 @@ class Chance:
 def terms(chance: Chance) -> d.PreemptionTerms:
     return d.PreemptionTerms(
         on_node_lost=chance.among(["requeue", "wait"]),
-        on_preempt=chance.among(["requeue", "requeue", "cancel", "suspend", "suspend"]),
+        on_preempt=chance.among(["requeue", "requeue", "requeue_last", "cancel", "suspend", "suspend"]),
         suspend_max=chance.among([MINUTE, 4 * HOUR]),
         callback_grace=chance.among([0, 60 * SECOND]),
         term_grace=30 * SECOND,

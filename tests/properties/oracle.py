@@ -337,7 +337,7 @@ class Oracle:
         """Where it stands among all jobs of its policy that are equal to it but for their age: the least user's oldest one first."""
         mine = self._standing(group, pool)
         if mine is None:  # it may only ask for something back, and keeps its own place
-            return (-job.priority, job.admitted_at, job.order, job.key)
+            return (-job.priority, _since(job), job.order, job.key)
         alike = [
             other
             for fellows in self.state.pending.groups.values()
@@ -346,8 +346,8 @@ class Oracle:
             if other.priority == job.priority
         ]
         assert mine[0] is inside
-        by_age = sorted((other.admitted_at, other.order, other.key) for other in alike)
-        by_use = sorted(alike, key=lambda other: (self._use(other), other.admitted_at, other.order, other.key))
+        by_age = sorted((_since(other), other.order, other.key) for other in alike)
+        by_use = sorted(alike, key=lambda other: (self._use(other), _since(other), other.order, other.key))
         return (-job.priority, *by_age[by_use.index(job)])
 
     def _use(self, job: JobRecord) -> Fraction | int:
@@ -490,6 +490,11 @@ class Oracle:
             if found and (short is None or short.scope.kind == "tenant"):
                 return found[0]
         return next(iter(causes(state, job, pool)), "")
+
+
+def _since(job: JobRecord) -> int:
+    """Since when it waits in line: its admission, or the preemption that put it last (R29)."""
+    return max(job.admitted_at, job.last_since)
 
 
 def pool_of(state: State, pool: PoolState) -> PoolState:

@@ -87,7 +87,7 @@ def days(draw) -> Scenario:
             idle_after=draw(st.sampled_from([None, MINUTE, 10 * MINUTE, HOUR])),
             idle="yield",
             preemption=d.PreemptionTerms(
-                on_preempt=draw(st.sampled_from(["requeue", "requeue", "suspend"])),
+                on_preempt=draw(st.sampled_from(["requeue", "requeue_last", "suspend"])),
                 min_runtime=draw(st.sampled_from([0, 0, 5 * MINUTE])),
                 preempt_lower_priority=draw(st.booleans()),
             ),

@@ -14,6 +14,7 @@ from headrace.allocator.array_lines import cancel_order, with_others
 from headrace.allocator.matching import match_again
 from headrace.allocator.pending_review import dismissed, why_never
 from headrace.contracts import facts as f
+from headrace.contracts.documents.model import REQUEUE_LAST
 from headrace.contracts.facts.fact import Ladder
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.domain.model.attempts import DISPUTED
@@ -201,7 +202,7 @@ def _back_off(job: JobRecord) -> int:
 
 
 def _requeued(job: JobRecord, cause: str, now: int) -> f.JobRequeuedV1:
-    """Requeue: delayed after a loss (R32), avoiding a node that refused the start (R36), counting preemptions (R29)."""
+    """Requeue: delayed after a loss (R32), avoiding a node that refused the start (R36), counting preemptions (R29), perhaps last (R29)."""
     disputed = cause == "refused" and all(ending.outcome != "refused" for ending in job.endings)
     disputed = disputed and any(ending.outcome == DISPUTED for ending in job.endings)
     blamed = {"refused": ("refused",), "start_timeout": ("refused", "never_started")}.get(cause, ())
@@ -215,6 +216,7 @@ def _requeued(job: JobRecord, cause: str, now: int) -> f.JobRequeuedV1:
         avoid=avoid,
         avoid_until=now + AVOIDED_FOR if avoid else 0,
         may_overlap=any(ending.outcome == "revoked" and ending.message == "node_lost" for ending in job.endings),
+        last=cause == "preempted" and job.policy.document.preemption.on_preempt == REQUEUE_LAST,
     )
 
 
@@ -242,6 +244,8 @@ def stop(job: JobRecord, cause: str, *, preemptor: str = "", then: str = "") -> 
 def _after_preemption(job: JobRecord) -> str:
     """The policy's choice (R29); a job that exceeds its maximum number of preemptions is not suspended."""
     wanted = job.policy.document.preemption.on_preempt
+    if wanted == REQUEUE_LAST:
+        return "requeue"
     return "cancel" if wanted == "suspend" and _is_preempted_too_often(job) else wanted
 
 

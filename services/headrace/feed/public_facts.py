@@ -73,7 +73,7 @@ OF_A_JOB: dict[type, _Shown] = {
     f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason", "elements")),
     f.JobRequeueRequestedV1: _Shown("job", "requeue-requested", ("job", "attempt", "by", "reason", "elements")),
     f.JobRequeuedV1: _Shown(
-        "job", "requeued", ("job", "attempt", "cause", "min_runtime", "not_before", "avoid", "avoid_until", "may_overlap")
+        "job", "requeued", ("job", "attempt", "cause", "min_runtime", "not_before", "avoid", "avoid_until", "may_overlap", "last")
     ),
     f.JobEndedV1: _Shown("job", "ended", ("job", "attempt", "state", "cause", "exit_code", "elements")),
     f.JobDismissedV1: _Shown("job", "dismissed", ("job", "reason", "message")),

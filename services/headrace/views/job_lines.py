@@ -129,8 +129,9 @@ def _requeued(fact: f.JobRequeuedV1) -> Line:
     held_back = f", not before {format_time(fact.not_before)}" if fact.not_before else ""
     avoids = f", kept away from {', '.join(fact.avoid)} until {format_time(fact.avoid_until)}" if fact.avoid else ""
     overlaps = "; its old attempt may still run" if fact.may_overlap else ""
+    last = ", behind all that wait" if fact.last else ""
     rule = _REQUEUED_BY.get(fact.cause, "R32")
-    return f"pending again: {fact.cause.replace('_', ' ')}{held_back}{avoids}{overlaps}", rule
+    return f"pending again: {fact.cause.replace('_', ' ')}{last}{held_back}{avoids}{overlaps}", rule
 
 
 def _lease_ended(fact: f.LeaseEndedV1) -> Line:

@@ -484,8 +484,21 @@ def test_a_policy_may_have_its_preempted_jobs_cancelled():
     assert lifecycle_facts(history) == [ended(job, "cancelled", "preempted", 143)]
 
 
-def test_a_drained_job_is_requeued_and_its_minimum_run_time_stays():
-    history = new_history()
+def test_a_policy_may_have_its_preempted_jobs_wait_behind_all_others():
+    history = new_history(preemption=terms(on_preempt="requeue_last"))
+    job = history.run("ml/one")
+    order = stop(job, "preempted")
+    history.append_facts(order, by="allocator")
+
+    history.end(job, 143)
+
+    assert order.ladder.then == "requeue"
+    assert lifecycle_facts(history) == [requeued(job, "preempted", min_runtime=2 * MINUTE, last=True)]
+
+
+@pytest.mark.parametrize("on_preempt", ["requeue", "requeue_last"])
+def test_a_drained_job_is_requeued_and_its_minimum_run_time_stays(on_preempt):
+    history = new_history(preemption=terms(on_preempt=on_preempt))
     job = history.run("ml/one")
     history.stop(job, "drain")
 

@@ -135,6 +135,7 @@ def test_every_public_field_is_a_field_of_its_fact():
                 "avoid": [],
                 "avoid_until": 0,
                 "may_overlap": False,
+                "last": False,
             },
         ),
         (

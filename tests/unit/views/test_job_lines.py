@@ -98,6 +98,7 @@ def test_the_example_follows_a_job_through_a_preemption(hall):
             ("attempt 1 granted cpu 1 on n of pool hall (replica 1), borrowed; resumes from /c", "R27"),
         ),
         (f.LeaseRevokedV1(**BASE, cause="node_lost"), ("its lease was taken back: node lost", "R32")),
+        (f.JobRequeuedV1(**BASE, cause="preempted", last=True), ("pending again: preempted, behind all that wait", "R29")),
         (
             f.JobRequeuedV1(**BASE, cause="node_lost", not_before=2 * SECOND),
             ("pending again: node lost, not before 1970-01-01T00:00:02.000Z", "R32"),

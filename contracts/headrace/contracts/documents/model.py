@@ -295,6 +295,10 @@ class Scope(Document, frozen=True, kw_only=True):
     limit: Amounts = {}
 
 
+REQUEUE_LAST = "requeue_last"
+"""A preempted job waits again, behind all jobs that wait then (R29)."""
+
+
 class PreemptionTerms(Document, frozen=True, kw_only=True):
     """How a policy's jobs are preempted (R28, R29), and whether it may preempt by priority (R23). Durations in microseconds."""
 

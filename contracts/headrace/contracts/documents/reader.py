@@ -305,7 +305,7 @@ PROFILE = Shape(
 PREEMPTION_TERMS = Shape(
     d.PreemptionTerms,
     {
-        "on_preempt": w.choice("requeue", "suspend", "cancel"),
+        "on_preempt": w.choice("requeue", d.REQUEUE_LAST, "suspend", "cancel"),
         "callback_grace": w.duration(CALLBACK_GRACE_MAX),
         "term_grace": w.DURATION,
         "min_runtime": w.DURATION,

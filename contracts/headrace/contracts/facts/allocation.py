@@ -128,7 +128,7 @@ class GrowthEndedV1(Fact, frozen=True, kw_only=True, tag="growth.ended.v1"):
 
 
 class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
-    """The job is pending again and keeps its admission time.
+    """The job is pending again and keeps its admission time. `last`: it waits behind all jobs that wait now (R29); only after `preempted`.
 
     `cause`: `preempted`, `failed` (a retry is used up), `node_lost`, `node_stopped`, `refused`, `start_timeout`, `drain`,
     `interrupted` (the provider takes its node back), `requeued` (asked by its owner); after a suspension also `suspend_max`,
@@ -147,6 +147,7 @@ class JobRequeuedV1(Fact, frozen=True, kw_only=True, tag="job.requeued.v1"):
     avoid: tuple[str, ...] = ()
     avoid_until: int = 0
     may_overlap: bool = False
+    last: bool = False
 
 
 class JobEndedV1(Fact, frozen=True, kw_only=True, tag="job.ended.v1"):

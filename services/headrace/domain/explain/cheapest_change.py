@@ -292,6 +292,7 @@ def _submitted_now(state: State, job: JobRecord, now: int) -> JobRecord:
         job,
         admitted_at=now,
         pending_since=now,
+        last_since=0,
         order=(state.sequence + 1, 0),
         array=None,
         barred_from="",

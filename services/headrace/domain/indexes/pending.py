@@ -29,25 +29,28 @@ STALE_MAX = 10_000
 """Groups that are remembered to have changed; each is a few hundred bytes."""
 
 Place = tuple[Any, ...]
-"""A job's place in line: (-priority, time admitted, (sequence, place in the record), key).
+"""A job's place in line: (-priority, time since which it waits in line, (sequence, place in the record), key).
 
 Its items have no types here, so that machine code compares it as it is, and does not take it apart and make it anew each time.
 """
 
 
 def place_in_line(job: JobRecord) -> Place:
-    """What jobs of one group are ordered by: priority, then time admitted, order of submission, key (R15 (6)-(8)).
+    """What jobs of one group are ordered by: priority, then time since which it waits in line, order of submission, key (R15 (6)-(8)).
+
+    That time is of its admission, or of the preemption that put it behind the others (R29).
 
     `_is_older` compares without making these, as the fold adds each job; `ranking.rank_of_job` puts them behind the rank of the group.
     """
-    return -job.priority, job.admitted_at, job.order, job.key
+    return -job.priority, job.last_since or job.admitted_at, job.order, job.key
 
 
 class JobGroup:
     """Pending jobs that differ only in priority and age. `user`: their user, where the policy keeps accounts of users; else empty.
 
-    Those of one priority mostly come in their order, so they stand in a plain line; who comes back stands in a heap beside the lines.
-    A job that leaves from the middle is dropped when it comes to the front: the front of each is always a job of this group.
+    Those of one priority mostly come in their order, so they stand in a plain line; who comes back stands in a heap beside the lines,
+    and so does who was put behind the others (R29), because only that changes a place. A job that leaves from the middle, or whose place
+    has changed, is dropped when it comes to the front: the front of each is always a job of this group.
     """
 
     __slots__ = (
@@ -104,7 +107,9 @@ class JobGroup:
         line = self.lines.get(job.priority)
         if line is None:
             self.lines = dict(sorted([*self.lines.items(), (job.priority, line := deque())], reverse=True))
-        if not line or _is_older(line[-1], job):
+        if job.last_since:
+            heapq.heappush(self.heap, place_in_line(job))
+        elif not line or _is_older(line[-1], job):
             line.append(job)
         elif _is_older(job, line[0]):
             line.appendleft(job)
@@ -119,9 +124,9 @@ class JobGroup:
         if self._places is not None:
             del self._places[bisect_left(self._places, place_in_line(job))]
         line = self.lines[job.priority]
-        while line and members.get(line[0].key) is not line[0]:
+        while line and (members.get(line[0].key) is not line[0] or line[0].last_since):
             line.popleft()
-        while heap and heap[0][3] not in members:
+        while heap and ((there := members.get(heap[0][3])) is None or heap[0] != place_in_line(there)):
             heapq.heappop(heap)
         return True
 
@@ -237,7 +242,7 @@ class Pending:
             if job.waits_for or job.nomination is not None or job.doomed_by or job.locked or job.avoids or job.not_before > now:
                 others.append(job)
                 continue
-            if job.array is not None or self.maintenance:
+            if job.array is not None or job.last_since or self.maintenance:
                 others.append(job)
                 continue
             key = _key(job)
@@ -349,8 +354,9 @@ group_key = attrgetter(
 
 def _is_older(one: JobRecord, other: JobRecord) -> bool:
     """Whether its place is before the other's; both are of one priority."""
-    if one.admitted_at != other.admitted_at:
-        return one.admitted_at < other.admitted_at
+    since, its_since = one.last_since or one.admitted_at, other.last_since or other.admitted_at
+    if since != its_since:
+        return since < its_since
     (sequence, place), (its_sequence, its_place) = one.order, other.order
     if sequence != its_sequence:
         return sequence < its_sequence

@@ -193,6 +193,8 @@ class JobRecord:
     endings: tuple[Ending, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     pending_since: int = 0
+    last_since: int = 0
+    """When a preemption put it behind all jobs that waited then (R29, `requeue_last`); 0 if none did."""
     not_before: int = 0
     avoids: dict[str, int] = field(default_factory=nothing)
     """Nodes that have refused to start it, and until when it is kept away from them (R36)."""
@@ -320,7 +322,7 @@ def blank_job() -> JobRecord:
     job.leases = job.avoids = job.waits_for = NOTHING
     job.endings = job.attempts = job.avoiding = job.outlasts = ()
     job.attempt = job.retries_used = job.losses = job.preemptions = job.expired_nominations = 0
-    job.pending_since = job.not_before = job.started_at = job.ended_at = job.min_runtime = 0
+    job.pending_since = job.last_since = job.not_before = job.started_at = job.ended_at = job.min_runtime = 0
     job.suspended_at = job.resumed_at = job.paused = job.paused_saved = 0
     job.suspended_by = job.doomed_by = job.yields_to = job.barred_from = ""
     job.stop = job.nomination = job.exit_code = job.array = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headrace.contracts.documents.model import KEEP_FOR, Burst, BurstNode, Policy, Pool, Profile, Tenant
+from headrace.contracts.documents.model import KEEP_FOR, REQUEUE_LAST, Burst, BurstNode, Policy, Pool, Profile, Tenant
 from headrace.contracts.facts.levels import AMENDED, PROVISIONING, release_of
 from headrace.contracts.values.amounts import model_of
 from headrace.domain.model.census import is_hardware
@@ -104,6 +104,7 @@ def _newer_parts(document: object) -> Iterator[tuple[str | int, ...]]:
         yield from ((key,) for key in (*_TIME_LIMITS, "topology", "network") if getattr(document, key) is not None)
     elif isinstance(document, Policy):
         yield from ((key,) for key in _newer_policy_keys(document))
+        yield from (("preemption", "on_preempt"),) if document.preemption.on_preempt == REQUEUE_LAST else ()
 
 
 def _newer_policy_keys(policy: Policy) -> Iterator[str]:

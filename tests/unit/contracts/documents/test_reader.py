@@ -199,7 +199,7 @@ polices: []
         "line 6: policies[0].limit.gpus: unknown key 'gpus'; did you mean 'gpu'?",
         "line 7: policies[0].reservation.gpu: 0.3333 gpu is not exact; write a fraction of at most three decimals, or 1/n with n up to 10",
         "line 8: policies[0].preemption.callback_grace: 20m is too long; at most 10m is allowed",
-        "line 8: policies[0].preemption.on_preempt: 'requue' is not one of requeue, suspend, cancel; did you mean 'requeue'?",
+        "line 8: policies[0].preemption.on_preempt: 'requue' is not one of requeue, requeue_last, suspend, cancel; did you mean 'requeue'?",
         "line 9: policies[0].priority: invalid number 'high': use a whole number",
         "line 10: policies[0].windows[0].days[1]: 'fry' is not one of mon, tue, wed, thu, fri, sat, sun; did you mean 'fri'?",
         "line 10: policies[0].windows[0].from: invalid time of day '25:00': use 00:00 to 23:59",

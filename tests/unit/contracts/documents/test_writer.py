@@ -138,7 +138,7 @@ POOLS = st.builds(
 )
 TERMS = st.builds(
     d.PreemptionTerms,
-    on_preempt=st.sampled_from(["requeue", "suspend", "cancel"]),
+    on_preempt=st.sampled_from(["requeue", "requeue_last", "suspend", "cancel"]),
     callback_grace=st.integers(0, 600_000_000),
     term_grace=SPANS,
     min_runtime=SPANS,

@@ -1,5 +1,7 @@
 """Jobs from admission to their end."""
 
+import pytest
+
 from headrace.contracts import facts as f
 from headrace.contracts.facts.admission import Dependency
 from headrace.domain.model.job_states import JobState
@@ -58,6 +60,26 @@ def test_a_requeued_job_keeps_its_admission_time_and_counts_why():
         ("n1",),
         ("g0",),
     )
+
+
+@pytest.mark.parametrize(("last", "order"), [(False, ["j", "k", "l"]), (True, ["k", "j", "l"])])
+def test_a_preempted_job_keeps_its_place_or_goes_behind_those_that_wait_and_before_those_that_come(last, order):
+    hall = Hall()
+    hall.policy("p")
+    job = hall.run("p", "j", ("n1", 0, 1))
+    hall.later(10)
+    hall.admit("p", "k")
+    hall.later(10)
+    hall.end(job, exit_code=143)
+    hall.append_facts("allocator", f.JobRequeuedV1(job=job.key, attempt=1, cause="preempted", last=last))
+    requeued_at = hall.now
+    hall.later(10)
+    hall.admit("p", "l")
+
+    (group,) = hall.state.pending.groups.values()
+
+    assert [key.rpartition(".")[2] for *_, key in group.places()] == order
+    assert (job.admitted_at < requeued_at, job.last_since) == (True, requeued_at if last else 0)
 
 
 def test_a_job_that_is_held_back_joins_the_line_when_its_time_has_come():

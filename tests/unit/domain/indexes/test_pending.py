@@ -17,9 +17,9 @@ from headrace.domain.model.jobs import JobRecord
 from tests.unit.domain.site import Site, place, policy
 
 
-def member(key: str, priority: int, admitted_at: int, order: tuple[int, int]) -> JobRecord:
+def member(key: str, priority: int, admitted_at: int, order: tuple[int, int], last_since: int = 0) -> JobRecord:
     """All of a job that its own order depends on."""
-    return SimpleNamespace(key=key, priority=priority, admitted_at=admitted_at, order=order)
+    return SimpleNamespace(key=key, priority=priority, admitted_at=admitted_at, order=order, last_since=last_since)
 
 
 def empty_group() -> JobGroup:
@@ -50,6 +50,7 @@ def drained(group: JobGroup) -> list[str]:
     [
         pytest.param(member("b", 5, 9, (9, 9)), member("a", 4, 0, (0, 0)), id="priority, higher first"),
         pytest.param(member("b", 0, 1, (9, 9)), member("a", 0, 2, (0, 0)), id="then time admitted"),
+        pytest.param(member("b", 0, 5, (9, 9)), member("a", 0, 2, (0, 0), 6), id="or since when it was last"),
         pytest.param(member("b", 0, 1, (3, 9)), member("a", 0, 1, (4, 0)), id="then the record"),
         pytest.param(member("b", 0, 1, (3, 0)), member("a", 0, 1, (3, 1)), id="then the place in it"),
         pytest.param(member("a", 0, 1, (3, 0)), member("b", 0, 1, (3, 0)), id="then the key"),
@@ -85,25 +86,41 @@ def test_who_comes_back_from_the_middle_of_the_line_stands_there_once():
     assert drained(group) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("again", [1, 2])
+def test_who_was_put_behind_the_others_is_not_taken_for_standing_where_it_stood(again):
+    group = empty_group()
+    jobs = [member(key, 0, place, (place, 0)) for place, key in enumerate("abcd")]
+    for job in jobs:
+        group.join(job)
+    for time in range(again):
+        group.leave(jobs[1])
+        jobs[1].last_since = 10 + time
+        group.join(jobs[1])
+        group.join(member(f"e{time}", 0, 10 + time, (10 + time, 0)))
+    assert drained(group) == ["a", "c", "d", *(f"e{time}" for time in range(again - 1)), "b", f"e{again - 1}"]
+
+
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.integers(0, 2), st.tuples(st.integers(0, 2), st.integers(0, 1))), min_size=1, max_size=8
     ),
-    st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=30),
+    st.lists(st.tuples(st.sampled_from(["join", "leave", "leave, and go behind the others"]), st.integers(0, 7)), max_size=30),
 )
 def test_after_any_coming_and_going_the_members_go_in_sorted_order(orders, moves):
     jobs = [member(f"j{number}", *order) for number, order in enumerate(orders)]
     group, there = empty_group(), set()
-    for joins, number in moves:
+    for now, (move, number) in enumerate(moves, start=1):
         job = jobs[number % len(jobs)]
-        if joins:
+        if move == "join":
             group.join(job)
             there.add(job.key)
         else:
             assert group.leave(job) == (job.key in there)
             there.discard(job.key)
+        if move == "leave, and go behind the others":
+            job.last_since = now
         assert (group.head() is None) == (not there)
-    ranked = sorted(jobs, key=lambda job: (-job.priority, job.admitted_at, job.order, job.key))
+    ranked = sorted(jobs, key=lambda job: (-job.priority, job.last_since or job.admitted_at, job.order, job.key))
     assert drained(group) == [job.key for job in ranked if job.key in there]
 
 

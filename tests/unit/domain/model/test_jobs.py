@@ -29,7 +29,7 @@ def test_every_field_begins_with_what_a_snapshot_gives_it_that_does_not_have_it(
         "LeaseState": {},
         "Attempt": {},
     }
-    assert (len(optional(waiting)), len(optional(granted.leases[0])), len(optional(granted.attempts[0]))) == (39, 7, 5)
+    assert (len(optional(waiting)), len(optional(granted.leases[0])), len(optional(granted.attempts[0]))) == (40, 7, 5)
 
 
 def test_a_job_is_called_by_its_key_and_its_queue_by_policy_and_profile():

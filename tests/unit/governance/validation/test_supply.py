@@ -113,6 +113,8 @@ def test_keys_of_a_policy_that_older_releases_cannot_read_wait_for_the_level(ins
     assert found == tuple(f"policies[0].{key}: {message}" for key in ("fair_among", "per_user"))
     text = "groups: [{name: g}]\npolicies: [{name: p, group: g, profiles: [], idle_after: 30m, idle: yield}]"
     assert installation.plan(text).errors == tuple(f"policies[0].{key}: {message}" for key in ("idle_after", "idle"))
+    text = "groups: [{name: g}]\npolicies: [{name: p, group: g, profiles: [], preemption: {on_preempt: requeue_last}}]"
+    assert installation.plan(text).errors == (f"policies[0].preemption.on_preempt: {message}",)
 
 
 def test_the_network_of_containers_waits_for_the_level(installation):
