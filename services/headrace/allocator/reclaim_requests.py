@@ -192,7 +192,7 @@ class ReclaimRequests:
     def _fits_in_other_pool(self, candidates: PoolCandidates, number: int) -> bool:
         """True if the job fits in a pool that it prefers to waiting for victims here."""
         waits_here = candidates.pending_class.reclaims_first and bool(
-            candidates.reclaiming & self._reclaims(candidates) >> number & 1
+            (candidates.reclaiming & self._reclaims(candidates)) >> number & 1
         )
         others = (
             candidates.earlier
