@@ -247,7 +247,8 @@ $(INSTALLED): requirements.lock pyproject.toml $(if $(COMPILED),hatch_build.py $
 	@$(INSTALL) --require-hashes --requirement requirements.lock
 ifdef COMPILED
 	@echo "Compiling the rules, which takes about two minutes and a C compiler"
-	@HEADRACE_COMPILED=1 $(INSTALL) --no-build-isolation --no-deps --force-reinstall .
+	@$(BIN)/python -m pip uninstall --quiet --disable-pip-version-check --yes headrace 2>/dev/null # the compiler would read the types of the former
+	@HEADRACE_COMPILED=1 $(INSTALL) --no-build-isolation --no-deps .
 else
 	@$(INSTALL) --no-build-isolation --no-deps --editable .
 endif
