@@ -33,8 +33,7 @@ DAYS_AFTER = 60
 TERMS: dict[str, dict[str, Any]] = {
     "Headrace, jobs save when told to stop": {"saves": True, "min_runtime": 0},
     "Headrace, they save, left alone for 4 h": {"saves": True, "min_runtime": 4 * HOUR},
-    "Headrace, they save, and wait last again": {"saves": True, "min_runtime": 0, "last": True},
-    "Headrace, the same, left alone for 4 h": {"saves": True, "min_runtime": 4 * HOUR, "last": True},
+    "Headrace, the same, preempted go last": {"saves": True, "min_runtime": 4 * HOUR, "last": True},
     "Headrace, nothing saved": {"saves": False, "min_runtime": 0},
     "Headrace, nothing saved, nobody stopped": {"saves": False, "min_runtime": 100 * 24 * HOUR},
 }
@@ -71,13 +70,14 @@ def engine(
     last: bool = False,
     limits: int = 0,
     pool: dict[str, int] | None = None,
+    weights: dict[str, int] | None = None,
 ) -> Outcome:
     """The real engine. With `saves` a job saves its work when it is told to stop, else nothing is ever saved. Spans in microseconds.
 
     `last`: preempted jobs go behind all that wait. `limits`: the time limit of every job in percent of its run time, 0: none.
-    `pool`: fields of the pool that are to be others.
+    `pool`: fields of the pool that are to be others; `weights`: of clusters, instead of their parts of the jobs.
     """
-    played = scenario(jobs, nodes, saves=saves, min_runtime=min_runtime, last=last, limits=limits, pool=pool)
+    played = scenario(jobs, nodes, saves=saves, min_runtime=min_runtime, last=last, limits=limits, pool=pool, weights=weights)
     world = World(played, judged=False)
     began = time.perf_counter()
     for at, _ in world.run():
@@ -100,6 +100,7 @@ def scenario(
     last: bool = False,
     limits: int = 0,
     pool: dict[str, int] | None = None,
+    weights: dict[str, int] | None = None,
 ) -> Scenario:
     """The jobs on nodes of 8 GPUs, each virtual cluster with its share; arguments as those of `engine`."""
     sizes = {job.gpus: (job.parts, job.per_node) for job in jobs}
@@ -114,7 +115,7 @@ def scenario(
         Policy(
             name=cluster,
             profiles=links,
-            weight=max(1, 100 * submitted[cluster] // len(jobs)),
+            weight=(weights or {}).get(cluster, max(1, 100 * submitted[cluster] // len(jobs))),
             reservation={GPU: gpus * GPU_UNITS},
             max_pending=len(jobs),
             preemption=terms,
@@ -252,8 +253,11 @@ def measure(jobs: list[Job], nodes: int, *, progress: bool, asked: argparse.Name
     if not asked.only_engine:
         for choose in (trace_baselines.fifo, trace_baselines.backfill, trace_baselines.borrowing):
             runs[choose.__name__] = lambda choose=choose: simple(jobs, nodes, choose)
-    for name, terms in TERMS.items() if asked.rows is None else list(TERMS.items())[: asked.rows]:
-        runs[name] = lambda terms=terms: engine(jobs, nodes, progress=progress, limits=asked.limits, pool=pool, **terms)
+    weights = {asked.weight[0]: int(asked.weight[1])} if asked.weight else {}
+    for name, terms in asked.terms or list(TERMS.items())[: asked.rows]:
+        runs[name] = lambda terms=terms: engine(
+            jobs, nodes, progress=progress, limits=asked.limits, pool=pool, weights=weights, **terms
+        )
     print(f"{nodes} nodes x {philly.GPUS_PER_NODE} GPUs, {len(jobs):,} jobs\n{HEAD}", flush=True)
     rows: dict[str, Any] = {}
     apart: dict[str, Outcome] = {}
@@ -272,6 +276,19 @@ def measure(jobs: list[Job], nodes: int, *, progress: bool, asked: argparse.Name
     return rows
 
 
+def _row(text: str) -> tuple[str, dict[str, Any]]:
+    """A row of the engine from MIN_RUNTIME[:last]: its name and its terms."""
+    span, _, last = text.partition(":")
+    try:
+        min_runtime = parse_duration(span)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if last not in ("", "last"):
+        raise argparse.ArgumentTypeError(f"{text}: behind the colon only `last` may stand")
+    name = f"Headrace, left alone for {span}{', go last' if last else ''}"
+    return name, {"saves": True, "min_runtime": min_runtime, "last": bool(last)}
+
+
 def main() -> int:
     """Run what is asked for; all of it by default."""
     parser = options("bench.trace", __doc__, "10 minutes")
@@ -287,6 +304,19 @@ def main() -> int:
     parser.add_argument("--only-engine", action="store_true", help="leave out the simple schedulers")
     parser.add_argument("--rows", type=int, help="only so many of the engine's rows")
     parser.add_argument(
+        "--terms",
+        nargs="+",
+        type=_row,
+        metavar="MIN_RUNTIME[:last]",
+        help="these rows of the engine instead, of jobs that save: the policies' `min_runtime`; `:last`: preempted jobs go last",
+    )
+    parser.add_argument(
+        "--weight",
+        nargs=2,
+        metavar=("CLUSTER", "WEIGHT"),
+        help="another weight of a cluster among borrowers than its part of the jobs",
+    )
+    parser.add_argument(
         "--limits", type=int, default=0, help="give every job a time limit: percent of its run time, and a minute more"
     )
     parser.add_argument("--backfill-for", help="of the pool (default: 24h)")
@@ -300,6 +330,8 @@ def main() -> int:
             f"{error.filename} is missing; say where the traces are: HEADRACE_TRACES=FOLDER make bench-trace", file=sys.stderr
         )
         return 1
+    if arguments.weight and arguments.weight[0] not in (clusters := sorted({job.cluster for job in jobs})):
+        parser.error(f"argument --weight: {arguments.weight[0]} is no cluster of the trace: {', '.join(clusters)}")
     found = {}
     for nodes in arguments.nodes:
         found[str(nodes)] = measure(jobs, nodes, progress=sys.stderr.isatty(), asked=arguments)
