@@ -18,7 +18,7 @@ def orders(tree: ast.AST) -> set[str]:
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Tuple):
-            fields = {part.attr for part in node.elts if isinstance(part, ast.Attribute)}
+            fields = {part.attr for one in node.elts for part in ast.walk(one) if isinstance(part, ast.Attribute)}
             starred = [ast.unparse(part.value).rpartition(".")[2] for part in node.elts if isinstance(part, ast.Starred)]
             if {"admitted_at", "order"} <= fields:
                 found.add("age")
@@ -35,7 +35,7 @@ def test_nothing_but_ranking_and_the_line_of_pending_jobs_composes_the_order():
 
 
 def test_an_order_of_ones_own_is_found():
-    age = "key = (-job.priority, job.admitted_at, job.order, job.key)"
+    age = "key = (-job.priority, job.last_since or job.admitted_at, job.order, job.key)"
     rank = "key = (*compose(static, share), *place_in_line(job))"
 
     assert [orders(ast.parse(text)) for text in (age, rank, "pair = (job, *places)")] == [{"age"}, {"rank"}, set()]

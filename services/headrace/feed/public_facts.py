@@ -61,6 +61,7 @@ class _Shown:
 
 _LEASE = ("job", "attempt", "rank")
 _PREEMPTION = ("preemption", "job", "pool")
+_REQUEUED = ("job", "attempt", "cause", "min_runtime", "not_before", "avoid", "avoid_until", "may_overlap", "last")
 _SUBMITTED = ("job", "policy", "profile", "request", "mig", "replicas", "preemptible", "priority")
 
 OF_A_JOB: dict[type, _Shown] = {
@@ -72,9 +73,7 @@ OF_A_JOB: dict[type, _Shown] = {
     f.JobRejectedV1: _Shown("job", "rejected", ("job", "policy", "profile", "reason", "message", "name", "retry_after")),
     f.JobCancelRequestedV1: _Shown("job", "cancel-requested", ("job", "by", "reason", "elements")),
     f.JobRequeueRequestedV1: _Shown("job", "requeue-requested", ("job", "attempt", "by", "reason", "elements")),
-    f.JobRequeuedV1: _Shown(
-        "job", "requeued", ("job", "attempt", "cause", "min_runtime", "not_before", "avoid", "avoid_until", "may_overlap", "last")
-    ),
+    f.JobRequeuedV1: _Shown("job", "requeued", _REQUEUED),
     f.JobEndedV1: _Shown("job", "ended", ("job", "attempt", "state", "cause", "exit_code", "elements")),
     f.JobDismissedV1: _Shown("job", "dismissed", ("job", "reason", "message")),
     f.JobMatchedV1: _Shown("job", "matched", ("job", "shares", "by_model")),

@@ -256,8 +256,7 @@ def _job_requeued(state: State, fact: f.JobRequeuedV1, _sequence: int, _place: i
         job.losses += 1
     job.state, job.stop, job.yields_to, job.suspended_at, job.suspended_by = JobState.PENDING, None, "", 0, ""
     job.min_runtime, job.not_before, job.pending_since = fact.min_runtime, fact.not_before, state.now
-    if fact.last:
-        job.last_since = state.now
+    job.last_since = state.now if fact.last else job.last_since
     job.request = job.request.first
     avoided = {node: until for node, until in job.avoids.items() if until > state.now}
     job.avoids = avoided | dict.fromkeys(fact.avoid, fact.avoid_until)

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 def _place_from_behind(job: JobRecord) -> tuple[int, int, int, int, int]:
     """For an order with the next job last; of one order of submission there are elements of one array only."""
     sequence, place = job.order
-    return job.priority, -(job.last_since or job.admitted_at), -sequence, -place, -index_of(job.key) if job.array is not None else 0
+    return (
+        job.priority,
+        -(job.last_since or job.admitted_at),
+        -sequence,
+        -place,
+        -index_of(job.key) if job.array is not None else 0,
+    )
 
 
 class ArrayProjection:
