@@ -103,10 +103,16 @@ class Decisions:
         while self._ahead and not self.broken:
             self._fold()
 
-    def fold_before(self, before: int) -> None:
-        """Fold what was stored before that time, in microseconds since 1970: later records are decided on more."""
-        while self._ahead and not self.broken and self._ahead[0].stamped < before:
+    def fold_before(self, before: int, most: int) -> bool:
+        """Fold what was stored before that time, in microseconds since 1970: later records are decided on more.
+
+        Folds `most` records at most; returns whether there may be more.
+        """
+        for _ in range(most):
+            if not self._ahead or self.broken or self._ahead[0].stamped >= before:
+                return False
             self._fold()
+        return True
 
     def _expect(self, message: StoredMessage, as_of: int) -> None:
         """Note a decision that was made on the record `as_of`."""

@@ -141,8 +141,9 @@ def test_what_was_stored_long_enough_ago_is_folded_without_waiting_for_more(writ
     for message in written:
         decisions.take(message, head_of(message.payload))
     assert decisions.folded == 0
-    decisions.fold_before(written[-1].stamped)
-    assert decisions.folded == next(message.sequence for message in written if message.stamped == written[-1].stamped) - 1
+    last = next(message.sequence for message in written if message.stamped == written[-1].stamped) - 1
+    assert (decisions.fold_before(written[-1].stamped, 3), decisions.folded) == (True, 3)
+    assert (decisions.fold_before(written[-1].stamped, last), decisions.folded) == (False, last)
 
 
 class Forgetful(Allocator):

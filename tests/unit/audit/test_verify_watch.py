@@ -86,6 +86,26 @@ async def test_what_has_waited_long_enough_is_sealed_and_kept_when_it_has_come_b
     assert verification.watch.report().sealed_through == len(written)
 
 
+async def test_other_tasks_get_their_turn_while_many_records_are_verified_and_decisions_made_again(
+    verification, written, monkeypatch
+):
+    monkeypatch.setattr(verify_watch, "AT_ONCE", 2)
+    watch, seen = verification.begin(), set[tuple[int, int]]()
+
+    async def look():
+        while True:
+            seen.add((watch.verifier.chains.last, watch.verifier.decisions.folded))
+            await asyncio.sleep(0)
+
+    looking = asyncio.create_task(look())
+    await watch.take(verification.log.messages_after(0))
+    looking.cancel()
+
+    count = len(written)
+    assert seen >= {(number, 0) for number in range(2, count, 2)}
+    assert seen >= {(count, number) for number in range(2, count, 2)}
+
+
 async def test_its_own_seals_alone_are_not_a_reason_for_another(verification, written):
     verification.begin()
     await verification.wait()
