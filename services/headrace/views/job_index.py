@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.contracts.facts import JobRejectedV1
@@ -19,13 +20,15 @@ from headrace.domain.fold.arrays import element_of
 from headrace.domain.model.job_states import FINAL, HOLDING, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from headrace.contracts.facts.records import Record
     from headrace.domain.model.jobs import ArrayState, JobRecord
     from headrace.domain.state.state import State
 
 REJECTED_KEPT = 10_000
+PIECE = 200
+"""Jobs that are read at once when they are listed, first."""
 
 Queue = tuple[str, str, str]
 """(tenant, policy, profile)."""
@@ -36,6 +39,10 @@ class Rejected(NamedTuple):
 
     fact: JobRejectedV1
     at: int
+
+
+Listed = tuple[str, "JobRecord | Rejected"]
+"""(key, job)."""
 
 
 @dataclass(slots=True)
@@ -127,15 +134,27 @@ class JobIndex:
         found = jobs_of_tenant.jobs.get(key) if jobs_of_tenant is not None else None
         return found if found is not None or not array_of(key) else element_of(self._state, key)
 
-    def elements(self, array: str) -> list[JobRecord | Rejected]:
+    def elements(self, array: str, after: str = "") -> Iterator[Listed]:
         """Those elements of an array that were granted something, or ended, as far as the fold knows them, the highest index first."""
-        known = [key for key in self._state.jobs if array_of(key) == array]
-        return [self._state.jobs[key] for key in sorted(known, reverse=True)]
+        known = sorted((key for key in self._state.jobs if array_of(key) == array), reverse=True)
+        return ((key, self._state.jobs[key]) for key in known if not after or key < after)
 
-    def newest(self, tenant: str) -> list[JobRecord | Rejected]:
-        """A tenant's jobs, the last admitted first; arrays stand for their elements."""
-        jobs_of_tenant = self.tenants.get(tenant)
-        return list(reversed(jobs_of_tenant.jobs.values())) if jobs_of_tenant is not None else []
+    def newest(self, tenant: str, after: str = "") -> Iterator[Listed]:
+        """A tenant's jobs behind the job `after`, the last admitted first; arrays stand for their elements.
+
+        Jobs may come and go between two of them: they are read in pieces, each twice as large as the one before, so that the first costs
+        the same however many there are. If `after` has been forgotten, jobs with older ids follow.
+        """
+        jobs_of_tenant, count = self.tenants.get(tenant), PIECE
+        while jobs_of_tenant is not None and (piece := list(islice(_behind(jobs_of_tenant.jobs, after), count))):
+            yield from piece
+            after, count = piece[-1][0], 2 * count
+
+    def of_id(self, tenant: str, job_id: str, user: str = "") -> list[Listed]:
+        """The jobs of that id, of `user` or of each user of the tenant."""
+        users = () if (jobs_of_tenant := self.tenants.get(tenant)) is None else (user,) if user else jobs_of_tenant.users
+        keys = [f"{tenant}.{one}.{job_id}" for one in users]
+        return [(key, job) for key in keys if (job := self.find(key)) is not None]
 
     def _update_array(self, array: ArrayState, changes: IndexChanges) -> None:
         job = array.job
@@ -202,6 +221,17 @@ class JobIndex:
             self._waiting.pop(key, None)
             if self.seen.pop(key, None) is not None:
                 self._tenant_jobs(key).jobs.pop(key, None)
+
+
+def _behind(jobs: dict[str, JobRecord | Rejected], last: str) -> Iterator[Listed]:
+    """The jobs before `last` in the order of admission, backwards; all of them if it is empty."""
+    items = iter(reversed(jobs.items()))
+    if last in jobs:
+        next(key for key, _ in items if key == last)
+    elif last:
+        made = last.rpartition(".")[2]
+        return ((key, job) for key, job in items if key.rpartition(".")[2] < made)
+    return items
 
 
 def _count(lines: dict[Queue, QueueCounts], queue: Queue, state: JobState, change: int) -> None:

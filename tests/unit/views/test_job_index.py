@@ -6,6 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import HOUR, SECOND
+from headrace.views import job_index
 from headrace.views.job_index import IndexChanges, JobIndex, QueueCounts, Rejected, jobs_of, queue_counts
 
 DEV_ONE = ("acme", "dev", "one")
@@ -49,6 +50,55 @@ def test_a_job_is_counted_where_it_is(hall, index):
     assert lines == [(1, 0), (0, 1), (0, 1), (0, 1), (0, 1), (1, 0), (0, 1), (0, 1), (0, 0)]
 
 
+def test_jobs_are_listed_from_the_last_admitted_on_while_others_come_and_go(hall, index, monkeypatch):
+    monkeypatch.setattr(job_index, "PIECE", 2)
+    jobs = [hall.job(number) for number in range(1, 8)]
+    for job in jobs[:6]:
+        hall.admit(job)
+
+    listing = index.newest("acme")
+    first = [next(listing)[0] for _ in range(2)]
+    hall.admit(jobs[6])
+
+    assert first + [key for key, _ in listing] == jobs[5::-1]
+    assert [key for key, _ in index.newest("acme", jobs[3])] == jobs[2::-1]
+    assert list(index.newest("acme", jobs[0])) == list(index.newest("nobody")) == []
+
+
+def test_a_listing_goes_on_with_older_ids_behind_a_job_that_has_been_forgotten(hall, index):
+    jobs = [hall.job(number) for number in range(1, 5)]
+    for job in (jobs[0], jobs[1], jobs[3]):
+        hall.admit(job)
+
+    assert [key for key, _ in index.newest("acme", jobs[2])] == [jobs[1], jobs[0]]
+
+
+def test_the_first_of_many_jobs_are_listed_without_reading_the_others(hall, index, monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        job_index, "_behind", lambda jobs, _: (read.append(key) or (key, job) for key, job in reversed(jobs.items()))
+    )
+    for number in range(1, 10):
+        hall.admit(hall.job(number))
+    monkeypatch.setattr(job_index, "PIECE", 3)
+
+    next(index.newest("acme"))
+
+    assert read == [hall.job(number) for number in (9, 8, 7)]
+
+
+def test_a_job_is_found_by_its_id_for_one_user_or_for_each(hall, index):
+    job = hall.job(1)
+    hall.admit(job)
+    tenant, user, job_id = job.split(".")
+
+    found = [
+        [key for key, _ in index.of_id(*asked)] for asked in ((tenant, job_id), (tenant, job_id, user), (tenant, job_id, "eve"))
+    ]
+
+    assert (found, index.of_id("nobody", job_id)) == ([[job], [job], []], [])
+
+
 def test_a_job_has_started_when_its_last_replica_has(hall, index):
     job = hall.job(1)
     hall.admit(job, profile="pair", replicas=2)
@@ -73,8 +123,8 @@ def test_a_tenant_has_its_own_jobs_the_newest_first(hall, index):
     mine, bobs, theirs = hall.job(1), hall.job(2, user="bob"), hall.job(3, tenant="rival")
     for job in (mine, bobs, theirs):
         hall.admit(job)
-    assert [job.key for job in index.newest("acme")] == [bobs, mine]
-    assert index.newest("nobody") == []
+    assert [key for key, _ in index.newest("acme")] == [bobs, mine]
+    assert list(index.newest("nobody")) == []
     assert index.tenants["acme"].users == {"alice": None, "bob": None}
     assert index.find(theirs) is hall.state.jobs[theirs]
     assert index.find(hall.job(4)) is None
@@ -87,14 +137,14 @@ def test_rejected_jobs_are_remembered_for_a_while(hall):
     for fact in facts:
         record = hall.append_facts("admission", fact)
         index.note(record, jobs_of(record))
-    assert index.newest("acme") == [Rejected(facts[2], hall.now), Rejected(facts[1], hall.now)]
+    assert [job for _, job in index.newest("acme")] == [Rejected(facts[2], hall.now), Rejected(facts[1], hall.now)]
     assert index.lines == {}
 
 
 def test_a_job_that_is_there_is_not_hidden_by_a_later_rejection_of_its_id(hall, index):
     hall.admit(hall.job(1))
     hall.append_facts("admission", rejected(hall.job(1)))
-    assert index.newest("acme") == [hall.state.jobs[hall.job(1)]]
+    assert [job for _, job in index.newest("acme")] == [hall.state.jobs[hall.job(1)]]
 
 
 def test_ended_jobs_leave_with_the_fold(hall, index):
@@ -103,7 +153,7 @@ def test_ended_jobs_leave_with_the_fold(hall, index):
     hall.finish(old, "cancelled", attempt=0)
     hall.pass_time(HOUR // SECOND)
     hall.admit(young)
-    assert index.newest("acme") == [hall.state.jobs[young]]
+    assert [job for _, job in index.newest("acme")] == [hall.state.jobs[young]]
     assert (index.lines[DEV_ONE].pending, index.lines[DEV_ONE].holding) == (1, 0)
 
 
@@ -116,7 +166,7 @@ def test_an_index_of_a_state_that_is_there_already_is_the_one_that_was_there_all
     hall.end(hall.job(2))
     hall.finish(hall.job(2))
     later = JobIndex(hall.state)
-    assert [job.key for job in later.newest("acme")] == [job.key for job in index.newest("acme")]
+    assert [key for key, _ in later.newest("acme")] == [key for key, _ in index.newest("acme")]
     assert {queue: (line.pending, line.holding) for queue, line in later.lines.items()} == {DEV_ONE: (1, 1)}
     assert (later.ended, later.seen[hall.job(2)].state) == (index.ended, index.seen[hall.job(2)].state)
 

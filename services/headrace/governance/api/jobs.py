@@ -35,13 +35,14 @@ from headrace.views.pseudonyms import name as name_of
 from headrace.views.pseudonyms import seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from headrace.contracts.messages.queries import JobView
     from headrace.domain.model.jobs import JobRecord
     from headrace.domain.state.state import State
     from headrace.governance.api.context import ApiContext, CallContext
     from headrace.governance.api.filters import Filter
+    from headrace.views.job_index import Listed
 
 AT_ONCE = 500
 """Jobs processed before other tasks of the event loop run."""
@@ -103,7 +104,7 @@ async def list_jobs(request: Any, call: CallContext) -> pb.ListJobsResponse:
     passes = filters.parse(request.filter, pb.Job.DESCRIPTOR.fields_by_name)
     waits = tenant_views.WaitReasons(backend.state, backend.now())
     answer, last = pb.ListJobsResponse(), ""
-    for number, (key, job) in enumerate(_after(_listed(request, tenant, call), page.last), 1):
+    for number, (key, job) in enumerate(_listed(request, tenant, call, page.last), 1):
         if not number % AT_ONCE:
             await asyncio.sleep(0)
         message = _passing(job, backend, waits, passes) if wanted.fits(job) else None
@@ -118,24 +119,12 @@ async def list_jobs(request: Any, call: CallContext) -> pb.ListJobsResponse:
     return answer
 
 
-def _listed(request: Any, tenant: str, call: CallContext) -> list[JobRecord | Rejected]:
-    """All jobs of the tenant, with arrays for their elements; or the elements of one array."""
+def _listed(request: Any, tenant: str, call: CallContext, last: str) -> Iterator[Listed]:
+    """All jobs of the tenant behind `last`, with arrays for their elements; or the elements of one array."""
     if not request.array:
-        return call.backend.job_index.newest(tenant)
+        return call.backend.job_index.newest(tenant, last)
     whole = find(f"{names.tenant_name(tenant)}/jobs/{request.array}", call, "array")
-    return call.backend.job_index.elements(whole.key)
-
-
-def _after(listed: list[JobRecord | Rejected], last: str) -> list[tuple[str, JobRecord | Rejected]]:
-    """The jobs after the one of that key; if it was deleted, those with older ids."""
-    jobs = [(job.fact.job if isinstance(job, Rejected) else job.key, job) for job in listed]
-    if not last:
-        return jobs
-    place = next((number for number, (key, _) in enumerate(jobs) if key == last), None)
-    if place is not None:
-        return jobs[place + 1 :]
-    made = last.rpartition(".")[2]
-    return [(key, job) for key, job in jobs if key.rpartition(".")[2] < made]
+    return call.backend.job_index.elements(whole.key, last)
 
 
 def _passing(

@@ -130,14 +130,13 @@ class _Watcher:
 async def _as_it_is(backend: ApiContext, tenant: str, request: Any) -> AsyncIterator[pb.JobEvent]:
     """The jobs that have not ended; a job asked for by its id in any case."""
     waits = tenant_views.WaitReasons(backend.state, backend.now())
-    for number, job in enumerate(reversed(backend.job_index.newest(tenant)), 1):
+    index = backend.job_index
+    listed = index.of_id(tenant, request.job, request.user) if request.job else reversed(list(index.newest(tenant)))
+    for number, (key, job) in enumerate(listed, 1):
         if not number % AT_ONCE:
             await asyncio.sleep(0)
-        rejected = isinstance(job, Rejected)
-        key = job.fact.job if isinstance(job, Rejected) else job.key
-        _, user, job_id = key.split(".")
-        ended = rejected or (not isinstance(job, Rejected) and job.state in FINAL)
-        if (request.job and job_id != request.job) or (ended and not request.job) or request.user not in ("", user):
+        ended = isinstance(job, Rejected) or job.state in FINAL
+        if (ended and not request.job) or request.user not in ("", key.split(".")[1]):
             continue
         message = job_message(view_of(job, backend, waits, whole=False), backend.state.sequence)
         yield pb.JobEvent(type="job", sequence=message.sequence, time=moment(backend.now()), job=message.name, snapshot=message)
