@@ -39,6 +39,10 @@ class Health:
         """Add a check that has to hold for the process to be ready; replaces an earlier check of the same name."""
         self._checks[name] = holds
 
+    def not_before(self, name: str) -> None:
+        """Not ready before a check of this name was added, which needs something that takes long to read."""
+        self._checks.setdefault(name, lambda: "it is beginning")
+
     def before_metrics(self, refresh: Refresh) -> None:
         """Add a refresh that runs before metrics are read."""
         self._refreshes.append(refresh)

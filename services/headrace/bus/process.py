@@ -47,8 +47,8 @@ from headrace.health.health import Health
 from headrace.nats_client.connection import Connection
 
 DEFAULT_URL = "nats://127.0.0.1:4222"
-NATS = "nats"
-"""Name of the health check of the NATS connection."""
+NATS, LEDGER = "nats", "ledger"
+"""Names of the health checks of each service: that it is connected; that it has read the ledger, which it adds when it begins to."""
 
 COLLECTED_AFTER = 2_000, 10, 100
 """Thresholds of the garbage collector.
@@ -204,6 +204,7 @@ async def _present(name: str, environment: Mapping[str, str]) -> AsyncIterator[S
     log = structlog.get_logger(f"headrace.{name}")
     health = Health(name)
     health.check(NATS, lambda: "not connected yet")
+    health.not_before(LEDGER)
     telemetry.send(health.metrics, name)
     async with serving(health, read_config(environment)):
         url = environment.get(URL, DEFAULT_URL)

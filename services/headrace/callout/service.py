@@ -19,7 +19,7 @@ from headrace.bus.log import LogError, LogUnavailable
 from headrace.bus.nats.connection import connect
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.nkeys import AccountKey
-from headrace.bus.process import Service
+from headrace.bus.process import LEDGER, Service
 from headrace.bus.text_encryption import KEYS, Keyring
 from headrace.bus.variables import SYSTEM_PASSWORD, SYSTEM_USER, URL
 from headrace.callout.connection_limits import ConnectionLimits
@@ -146,7 +146,7 @@ class ConnectionAuthority:
     def show(self, health: Health) -> None:
         """Register the health check and the metrics."""
         state = self.follower.directory.state
-        health.check("directory", lambda: "" if self.ready.is_set() else "the directory has not been read yet")
+        health.check(LEDGER, lambda: "" if self.ready.is_set() else "the directory has not been read yet")
         metrics = health.metrics
         metrics.gauge(
             "headrace_build_info", "always 1; the labels are the version of the software", lambda: {(ENGINE,): 1}, "engine"

@@ -6,13 +6,11 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from headrace.bus.log import LogError
+from headrace.bus.process import LEDGER
 from headrace.domain.fold.ledger import FoldedLedger
 from headrace.health.health import Health
 from headrace.service.engine_version import ENGINE
 from headrace.service.fold import wall_clock
-
-LEDGER = "ledger"
-"""The name of the check."""
 
 LAG_RECORDS = 1_000
 LAG_SECONDS = 30.0

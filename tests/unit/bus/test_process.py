@@ -16,6 +16,7 @@ from headrace.bus import process
 from headrace.bus.log import LogBroken, LogDiverged, LogRefused
 from headrace.bus.loop import Fenced
 from headrace.bus.process import BROKEN, DEPOSED, DOUBTED, FAILED, STOPPED, Service
+from headrace.health.health import Readiness
 
 
 class Connected:
@@ -55,6 +56,23 @@ async def _serve(name: str, main: Callable[[Service], Awaitable[None]], environm
 
 
 ENVIRONMENT = {process.URL: "nats://there:4222", process.USER: "alloc", process.PASSWORD: "secret", process.DATA: "somewhere"}
+
+
+async def test_a_service_is_not_ready_before_it_says_whether_it_has_read_the_ledger(calls: Calls) -> None:
+    found = []
+
+    async def main(service: Service) -> None:
+        service.connection.is_connected = True
+        found.append(await service.health.readiness())
+        service.health.check(process.LEDGER, lambda: "")
+        found.append(await service.health.readiness())
+
+    await _serve("allocator", main, ENVIRONMENT)
+
+    assert found == [
+        Readiness(ready=False, role="active", checks={"nats": "", "ledger": "it is beginning"}),
+        Readiness(ready=True, role="active", checks={"nats": "", "ledger": ""}),
+    ]
 
 
 async def test_a_service_finds_its_name_its_connection_and_its_data(calls: Calls) -> None:

@@ -19,6 +19,15 @@ async def test_it_is_ready_while_every_check_holds():
     assert await one.readiness() == Readiness(ready=True, role="standby", checks={"nats": "", "ledger": ""})
 
 
+async def test_it_is_not_ready_before_the_check_that_it_waits_for_was_added():
+    one = Health("allocator")
+    one.not_before("ledger")
+    assert await one.readiness() == Readiness(ready=False, role="active", checks={"ledger": "it is beginning"})
+    one.check("ledger", lambda: "")
+    one.not_before("ledger")
+    assert await one.readiness() == Readiness(ready=True, role="active", checks={"ledger": ""})
+
+
 async def test_a_check_that_fails_or_hangs_is_what_is_wrong_and_delays_no_other(monkeypatch):
     monkeypatch.setattr(health, "ANSWER_WITHIN", 0.05)
     one = Health("feed")
