@@ -16,6 +16,7 @@ from typing import Any
 from bench.memory import BATCH, Stored, Tape, _resident
 from bench.options import options
 from headrace.audit.verify import LedgerVerifier
+from headrace.audit.verify_watch import AT_ONCE
 from headrace.contracts.values.durations import HOUR, MINUTE, SECOND
 from headrace.domain.fold.ledger import FoldedLedger
 from headrace.domain.state.state import State
@@ -38,7 +39,8 @@ def audit() -> tuple[Callable[[Stored], object], State]:
         reader.read(message)
         verifier.take([message])  # type: ignore[list-item]
         if verifier.decisions is not None:
-            verifier.decisions.fold_before(message.stamped)
+            while verifier.decisions.fold_before(message.stamped, AT_ONCE):
+                pass
         verifier.seals.came.clear()
 
     return take, reader.state
