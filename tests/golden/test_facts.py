@@ -74,7 +74,7 @@ LATER_FIELDS: dict[str, set[str]] = {
     "job.ended.v1": {"elements"},
     "job.requeue_requested.v1": {"elements"},
     "job.rejected.v1": {"contained", "on_behalf_of", "preemptible", "request", "submitted_by"},
-    "job.requeued.v1": {"avoid", "avoid_until", "may_overlap"},
+    "job.requeued.v1": {"avoid", "avoid_until", "last", "may_overlap"},
     "lease.ended.v1": {"held_by"},
     "lease.granted.v1": {"over_budget"},
     "node.registered.v1": {"levels", "reads"},
