@@ -60,24 +60,8 @@ class Outcome:
     """GPU-seconds of work that had to be done again."""
 
 
-def engine(
-    jobs: list[Job],
-    nodes: int,
-    *,
-    saves: bool,
-    min_runtime: int,
-    progress: bool,
-    last: bool = False,
-    limits: int = 0,
-    pool: dict[str, int] | None = None,
-    weights: dict[str, int] | None = None,
-) -> Outcome:
-    """The real engine. With `saves` a job saves its work when it is told to stop, else nothing is ever saved. Spans in microseconds.
-
-    `last`: preempted jobs go behind all that wait. `limits`: the time limit of every job in percent of its run time, 0: none.
-    `pool`: fields of the pool that are to be others; `weights`: of clusters, instead of their parts of the jobs.
-    """
-    played = scenario(jobs, nodes, saves=saves, min_runtime=min_runtime, last=last, limits=limits, pool=pool, weights=weights)
+def engine(jobs: list[Job], played: Scenario, *, saves: bool, progress: bool) -> Outcome:
+    """The real engine on `scenario`. With `saves` a job saves its work when it is told to stop, else nothing is ever saved."""
     world = World(played, judged=False)
     began = time.perf_counter()
     for at, _ in world.run():
@@ -102,7 +86,11 @@ def scenario(
     pool: dict[str, int] | None = None,
     weights: dict[str, int] | None = None,
 ) -> Scenario:
-    """The jobs on nodes of 8 GPUs, each virtual cluster with its share; arguments as those of `engine`."""
+    """The jobs on nodes of 8 GPUs, each virtual cluster with its share. Spans in microseconds.
+
+    `last`: preempted jobs go behind all that wait. `limits`: the time limit of every job in percent of its run time, 0: none.
+    `pool`: fields of the pool that are to be others; `weights`: of clusters, instead of their parts of the jobs.
+    """
     sizes = {job.gpus: (job.parts, job.per_node) for job in jobs}
     profiles = tuple(
         Profile(name=f"g{gpus}", request={GPU: each * GPU_UNITS}, replicas=parts, pools=("philly",))
@@ -253,10 +241,12 @@ def measure(jobs: list[Job], nodes: int, *, progress: bool, asked: argparse.Name
     if not asked.only_engine:
         for choose in (trace_baselines.fifo, trace_baselines.backfill, trace_baselines.borrowing):
             runs[choose.__name__] = lambda choose=choose: simple(jobs, nodes, choose)
-    weights = {asked.weight[0]: int(asked.weight[1])} if asked.weight else {}
     for name, terms in asked.terms or list(TERMS.items())[: asked.rows]:
         runs[name] = lambda terms=terms: engine(
-            jobs, nodes, progress=progress, limits=asked.limits, pool=pool, weights=weights, **terms
+            jobs,
+            scenario(jobs, nodes, limits=asked.limits, pool=pool, weights=asked.weight, **terms),
+            saves=terms["saves"],
+            progress=progress,
         )
     print(f"{nodes} nodes x {philly.GPUS_PER_NODE} GPUs, {len(jobs):,} jobs\n{HEAD}", flush=True)
     rows: dict[str, Any] = {}
@@ -289,6 +279,14 @@ def _row(text: str) -> tuple[str, dict[str, Any]]:
     return name, {"saves": True, "min_runtime": min_runtime, "last": bool(last)}
 
 
+def _weight(text: str) -> dict[str, int]:
+    """The weight of one cluster, from CLUSTER=WEIGHT."""
+    cluster, _, weight = text.partition("=")
+    if not weight.isdecimal() or int(weight) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: write CLUSTER=WEIGHT, with a whole number from 1 on")
+    return {cluster: int(weight)}
+
+
 def main() -> int:
     """Run what is asked for; all of it by default."""
     parser = options("bench.trace", __doc__, "10 minutes")
@@ -312,8 +310,8 @@ def main() -> int:
     )
     parser.add_argument(
         "--weight",
-        nargs=2,
-        metavar=("CLUSTER", "WEIGHT"),
+        type=_weight,
+        metavar="CLUSTER=WEIGHT",
         help="another weight of a cluster among borrowers than its part of the jobs",
     )
     parser.add_argument(
@@ -330,8 +328,9 @@ def main() -> int:
             f"{error.filename} is missing; say where the traces are: HEADRACE_TRACES=FOLDER make bench-trace", file=sys.stderr
         )
         return 1
-    if arguments.weight and arguments.weight[0] not in (clusters := sorted({job.cluster for job in jobs})):
-        parser.error(f"argument --weight: {arguments.weight[0]} is no cluster of the trace: {', '.join(clusters)}")
+    clusters = sorted({job.cluster for job in jobs})
+    if unknown := set(arguments.weight or {}).difference(clusters):
+        parser.error(f"argument --weight: the trace has no cluster {unknown.pop()}; it has {', '.join(clusters)}")
     found = {}
     for nodes in arguments.nodes:
         found[str(nodes)] = measure(jobs, nodes, progress=sys.stderr.isatty(), asked=arguments)

@@ -40,7 +40,7 @@ class Health:
         self._checks[name] = holds
 
     def not_before(self, name: str) -> None:
-        """Not ready before a check of this name was added, which needs something that takes long to read."""
+        """Not ready until a check of this name is added: before that nobody knows whether it holds."""
         self._checks.setdefault(name, lambda: "it is beginning")
 
     def before_metrics(self, refresh: Refresh) -> None:

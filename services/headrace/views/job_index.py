@@ -134,10 +134,10 @@ class JobIndex:
         found = jobs_of_tenant.jobs.get(key) if jobs_of_tenant is not None else None
         return found if found is not None or not array_of(key) else element_of(self._state, key)
 
-    def elements(self, array: str, after: str = "") -> Iterator[Listed]:
+    def elements(self, array: str, after: str = "") -> list[Listed]:
         """Those elements of an array that were granted something, or ended, as far as the fold knows them, the highest index first."""
         known = sorted((key for key in self._state.jobs if array_of(key) == array), reverse=True)
-        return ((key, self._state.jobs[key]) for key in known if not after or key < after)
+        return [(key, self._state.jobs[key]) for key in known if not after or key < after]
 
     def newest(self, tenant: str, after: str = "") -> Iterator[Listed]:
         """A tenant's jobs behind the job `after`, the last admitted first; arrays stand for their elements.

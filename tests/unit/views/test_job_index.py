@@ -6,6 +6,7 @@ import pytest
 
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import HOUR, SECOND
+from headrace.contracts.values.ids import element_name
 from headrace.views import job_index
 from headrace.views.job_index import IndexChanges, JobIndex, QueueCounts, Rejected, jobs_of, queue_counts
 
@@ -85,6 +86,19 @@ def test_the_first_of_many_jobs_are_listed_without_reading_the_others(hall, inde
     next(index.newest("acme"))
 
     assert read == [hall.job(number) for number in (9, 8, 7)]
+
+
+def test_elements_of_an_array_are_listed_although_one_is_forgotten_meanwhile(hall, index):
+    keys = [element_name(hall.job(1), number) for number in range(3)]
+    for key in keys:
+        hall.state.jobs[key] = key
+
+    listing = iter(index.elements(hall.job(1)))
+    first = next(listing)
+    del hall.state.jobs[keys[0]]
+
+    assert [first, *listing] == [(key, key) for key in reversed(keys)]
+    assert index.elements(hall.job(1), keys[2]) == [(keys[1], keys[1])]
 
 
 def test_a_job_is_found_by_its_id_for_one_user_or_for_each(hall, index):

@@ -35,7 +35,7 @@ from headrace.views.pseudonyms import name as name_of
 from headrace.views.pseudonyms import seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable
 
     from headrace.contracts.messages.queries import JobView
     from headrace.domain.model.jobs import JobRecord
@@ -119,7 +119,7 @@ async def list_jobs(request: Any, call: CallContext) -> pb.ListJobsResponse:
     return answer
 
 
-def _listed(request: Any, tenant: str, call: CallContext, last: str) -> Iterator[Listed]:
+def _listed(request: Any, tenant: str, call: CallContext, last: str) -> Iterable[Listed]:
     """All jobs of the tenant behind `last`, with arrays for their elements; or the elements of one array."""
     if not request.array:
         return call.backend.job_index.newest(tenant, last)
