@@ -40,7 +40,7 @@ class Health:
         self._checks[name] = holds
 
     def not_before(self, name: str) -> None:
-        """Not ready until a check of this name is added: before that nobody knows whether it holds."""
+        """The process is not ready until a check of this name is added and holds."""
         self._checks.setdefault(name, lambda: "it is beginning")
 
     def before_metrics(self, refresh: Refresh) -> None:
