@@ -38,6 +38,7 @@ class Job:
     state: str = "pending"
     attempt: int = 0
     started: dict[int, int] = field(default_factory=dict)
+    begun: set[int] = field(default_factory=set)
     min_runtime: int = 0
     yields: bool = False
     forced: bool = False
@@ -117,6 +118,7 @@ class Auditor:
         self.closed: set[tuple[str, str, str]] = set()
         self.shut: set[tuple[str, str]] = set()
         self.used: Counter[tuple[str, str]] = Counter()
+        self.charged: dict[tuple[str, int], int] = {}
         self.nodes: dict[str, Json] = {}
         self.removed: set[str] = set()
         self.away: set[str] = set()
@@ -156,8 +158,8 @@ class Auditor:
 
     def read_record(self, record: Json) -> None:
         """What a record says; where it stands has been looked at."""
-        for lease in self.leases.values():  # GPU-unit-microseconds, since the beginning
-            self.used[lease.job.policy] += lease.amounts.get("gpu", 0) * max(0, record["now"] - self.now)
+        for (key, _), units in self.charged.items():  # GPU-unit-microseconds, since the beginning
+            self.used[self.jobs[key].policy] += units * max(0, record["now"] - self.now)
         self.moment = record["now"]
         self.now = max(self.now, self.moment)
         gangs: dict[str, list[Json]] = {}
@@ -369,7 +371,7 @@ class Auditor:
     def _lease_granted(self, fact: Json) -> None:
         job, rank, pool = self.jobs[fact["job"]], fact.get("rank", 0), fact["pool"]
         if job.state == "pending":
-            job.state, job.attempt, job.started, job.idle = "holding", job.attempt + 1, {}, set()
+            job.state, job.attempt, job.started, job.begun, job.idle = "holding", job.attempt + 1, {}, set(), set()
             job.stops = job.forced = False
             self._check_array(job)
             job.promised = any(kept.job is job and kept.pool == pool for kept in self.nominations.values())
@@ -389,16 +391,24 @@ class Auditor:
         devices = {share["device"]: share["units"] for share in fact.get("devices", ())}
         slices = {share["device"]: (share["mig"], share.get("start", 0)) for share in fact.get("devices", ()) if "mig" in share}
         self.leases[job.key, rank] = Lease(job, fact["node"], pool, devices, slices, fact["amounts"], granted=self.sequence)
+        if not self.amended:
+            self._charge(job, rank)
         self._check_place(self.leases[job.key, rank])
         if rank == job.replicas - 1:
             self._check_accounts(job, pool, {key for key, value in job.total.items() if value})
 
     def _lease_started(self, fact: Json) -> None:
-        job = self._job_of(fact)
-        if job is not None:
-            job.started.setdefault(fact.get("rank", 0), self.moment)
-            if len(job.started) == job.replicas:
-                self._lift_bar(job)
+        job, rank = self._job_of(fact), fact.get("rank", 0)
+        if job is None:
+            return
+        job.started.setdefault(rank, self.moment)
+        if len(job.started) == job.replicas:
+            self._lift_bar(job)
+        if rank not in job.begun and (job.key, rank) in self.leases:
+            job.begun.add(rank)
+            if len(job.begun) == job.replicas == len(self._held_by(job)):
+                for one in range(job.replicas):
+                    self._charge(job, one)
 
     def _lease_suspended(self, fact: Json) -> None:
         """Its devices, and what is charged for them, are others' to have."""
@@ -407,7 +417,7 @@ class Auditor:
             return
         lease = self.leases[job.key, rank]
         if not lease.suspended:
-            self._stop_charging(lease)
+            self._stop_charging(job, rank)
             self.whole[job.key, rank] = lease
             rest = {key: value for key, value in lease.amounts.items() if not key.startswith("gpu")}
             self.leases[job.key, rank] = lease._replace(devices={}, slices={}, amounts=rest, suspended=True)
@@ -433,6 +443,8 @@ class Auditor:
         job.min_runtime = fact.get("min_runtime", 0)
         for rank in range(job.replicas):
             self.leases[job.key, rank] = self.whole.pop((job.key, rank))
+            if not self.amended:
+                self._charge(job, rank)
         for rank in range(job.replicas):
             self._check_place(self.leases[job.key, rank])
         self._check_accounts(job, held[0].pool, {"gpu"})  # all the rest it has held, and been charged for, all along
@@ -475,19 +487,26 @@ class Auditor:
         job = self._job_of(fact)
         if job is not None and (job.key, fact.get("rank", 0)) in self.leases:
             job.started[fact.get("rank", 0)] = self.moment
+            self._charge(job, fact.get("rank", 0))
 
     def _lease_ended(self, fact: Json) -> None:
         job = self._job_of(fact)
         lease = None if job is None else self.leases.pop((job.key, fact.get("rank", 0)), None)
         if job is not None and lease is not None:
-            self._stop_charging(lease)
+            self._stop_charging(job, fact.get("rank", 0))
             self.whole.pop((job.key, fact.get("rank", 0)), None)
 
     _lease_revoked = _lease_ended
 
-    def _stop_charging(self, lease: Lease) -> None:
-        """It was let go of at its record's own moment: what has been summed up beyond that was not used."""
-        self.used[lease.job.policy] -= lease.amounts.get("gpu", 0) * (self.now - self.moment)
+    def _charge(self, job: Job, rank: int) -> None:
+        """From its record's own moment on: when all replicas run, or go on (R37); in an installation of level 1 from its grant."""
+        self._stop_charging(job, rank)
+        units = self.charged[job.key, rank] = self.leases[job.key, rank].amounts.get("gpu", 0)
+        self.used[job.policy] += units * (self.now - self.moment)
+
+    def _stop_charging(self, job: Job, rank: int) -> None:
+        """From its record's own moment on: what has been summed up beyond that was not used."""
+        self.used[job.policy] -= self.charged.pop((job.key, rank), 0) * (self.now - self.moment)
 
     def _job_of(self, fact: Json) -> Job | None:
         """None if the fact is of an attempt that is over."""

@@ -436,6 +436,31 @@ def test_what_is_left_of_a_gang_that_was_to_be_suspended_yields_until_it_has_gon
     assert any("is back in pool a before the job it yielded to has started" in line for line in found), found[:5]
 
 
+OF_BUDGETS = """
+pools: [{name: a, selector: {site: a}}]
+profiles: [{name: one, request: {gpu: 1}, pools: [a]}]
+policies: [{name: p, profiles: [one]}]
+nodes: [{name: m, count: 1, labels: {site: a}, gpus: 1}]
+timeline:
+  - {at: 0s, stall_starts: m}
+  - {at: 0s, submit: {name: never, queue: p/one, duration: 1h}}
+  - {at: 150m, cancel: never}
+  - {at: 150m, allow_starts: m}
+  - {at: 160m, submit: {name: first, queue: p/one, duration: 1h}}
+  - {at: 221m, submit: {name: second, queue: p/one, duration: 1h}}
+  - {at: 300m, expect: {jobs: {never: cancelled, first: succeeded, second: succeeded}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("hours", "told"), [(1, ["default.sim.01kdvt9z700000000000000003 starts although a budget is used up (R33)"]), (2, [])]
+)
+def test_a_budget_is_used_by_what_runs_and_not_by_what_never_starts(hours, told) -> None:  # R33, R37
+    ledger = rewritten(ledger_of(OF_BUDGETS), policies_say(budgets=[{"key": "gpu", "hours": hours, "per": "week"}]))
+
+    assert [line.partition(": ")[2] for line in Auditor().read_all(ledger)] == told
+
+
 OF_GROWTH = """
 pools: [{name: sky, selector: {site: sky}, burst: {provider: local, max_nodes: 2, node: {gpus: 2, gpu_model: GPU}}}]
 profiles: [{name: two, request: {gpu: 2}, pools: [sky]}]
