@@ -355,7 +355,7 @@ GROUPS: dict[str, Group] = {
     "leader": Group("Q3: a NATS cluster loses its leader", (15, 3), leader, is_long=True),
     "durability": Group("what survives what", (10, 4), durability, is_long=True),
     "sim": Group("Q5: simulation with faults", (8, 1), simulation, is_long=True),
-    "properties": Group("Q6: random histories", (30, 4), properties, is_long=True),
+    "properties": Group("Q6: random histories", (300, 30), properties, is_long=True),
     "load": Group("Q7: a burst of 100,000, and hard times", (15, 8), burst, is_long=True),
     "proofs": Group("Q4, Q8: tests of damage and of restarts", (2, 2), proofs, is_long=True),
 }

@@ -88,6 +88,7 @@ class Client(Writes):
             if name and not is_token(name):
                 raise Refused("INVALID", f"{field}: invalid name {name!r}: use 1-63 of a-z, 0-9, '-'")
         self.api = None if targets.api is None else Api(targets.api, answer_within or ANSWER_WITHIN)
+        self.without_api = targets.without_api
         self._nats = targets.nats
         self._prefers_api = prefers_api and self.api is not None
         self._link: Link | None = None

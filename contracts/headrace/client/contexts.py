@@ -38,6 +38,7 @@ SERVER = "HEADRACE_SERVER"
 CONTEXT = "HEADRACE_CONTEXT"
 CONTEXTS = "HEADRACE_CONTEXTS"
 DEFAULT_FILE = "~/.config/headrace/contexts.json"
+UNKNOWN_API = "the API's address or token is unknown: set HEADRACE_SERVER to https://HOST:PORT, and HEADRACE_TOKEN"
 LOCAL = "local"
 """Name that stands for the installation on this machine."""
 
@@ -81,12 +82,16 @@ class Chosen(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Where the API is and where NATS is (None: unknown), and whom the login names (empty: unknown)."""
+    """Where the API is and where NATS is (None: unknown), and whom the login names (empty: unknown).
+
+    `without_api`: what to say where the API is asked and unknown.
+    """
 
     api: ApiTarget | None
     nats: ConnectionTarget | None
     tenant: str = ""
     user: str = ""
+    without_api: str = UNKNOWN_API
 
 
 def contexts_file(environment: Mapping[str, str] = os.environ) -> Path:
@@ -178,8 +183,11 @@ def _on_this_machine(chosen: Chosen, environment: Mapping[str, str]) -> Targets:
     if endpoint.local and (not token or Path(endpoint.local).exists()):
         own = token or nats.login.password
         return Targets(ApiTarget(socket=endpoint.local, token=own), nats, tenant, user)
+    if not endpoint.api:  # written when NATS is there; the address of the API follows when that is
+        starting = f"the API of Headrace in {directory} has not started yet: `headrace up` says when everything is ready"
+        return Targets(None, nats, tenant, user, starting)
     # the owner's login is shown at the local socket only: another program may listen on a port
-    return Targets(ApiTarget(server=endpoint.api, token=token, ca=ca) if endpoint.api and token else None, nats, tenant, user)
+    return Targets(ApiTarget(server=endpoint.api, token=token, ca=ca) if token else None, nats, tenant, user)
 
 
 def _bearer(token: str, tenant: str, user: str) -> tuple[str, str]:

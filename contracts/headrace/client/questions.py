@@ -39,14 +39,13 @@ class Questions:
     tenant: str
     user: str
     api: Api | None
+    without_api: str
 
     @property
     def called(self) -> Api:
         """The API. Raises Unreachable if its address is unknown."""
         if self.api is None:
-            raise Unreachable(
-                "the API's address or token is unknown: set HEADRACE_SERVER to https://HOST:PORT, and HEADRACE_TOKEN"
-            )
+            raise Unreachable(self.without_api)
         return self.api
 
     async def job_of(self, name: str, digest: str = "") -> JobView:

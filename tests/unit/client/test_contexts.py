@@ -8,10 +8,12 @@ from base64 import urlsafe_b64encode
 import pytest
 
 from headrace.client.api import ApiTarget
+from headrace.client.client import connect
 from headrace.client.contexts import (
     Chosen,
     Context,
     Contexts,
+    Targets,
     chosen_context,
     find_targets,
     only_here,
@@ -88,7 +90,7 @@ def test_an_unknown_context_is_told_with_those_that_there_are(environment):
 
 def test_a_context_is_the_api_alone_unless_nats_is_named_as_well(environment):
     found = find_targets(Chosen(context="home"), environment)
-    assert found == (ApiTarget(server="https://home", token="t2"), None, "acme", "ann")
+    assert found == Targets(ApiTarget(server="https://home", token="t2"), None, "acme", "ann")
     both = find_targets(
         Chosen(),
         environment | {"HEADRACE_URL": "nats://y", "HEADRACE_SERVER": "https://a", "HEADRACE_TOKEN": bearer(handle="bob")},
@@ -126,6 +128,15 @@ def test_the_owners_login_is_never_shown_at_a_port(data):
     assert find_targets(Chosen(data=data), {}).api is None
     token = bearer(tenant="acme", handle="bob")
     assert find_targets(Chosen(data=data), {"HEADRACE_TOKEN": token}).api == ApiTarget(server="http://127.0.0.1:1", token=token)
+
+
+def test_while_an_installation_starts_its_api_is_said_to_come(data):
+    (data / "endpoint.json").write_text(json.dumps({"url": "nats://x", "credentials": "credentials/owner.json"}))
+    with pytest.raises(Unreachable) as told:
+        _ = connect(data=data).called
+    assert str(told.value) == (
+        f"the API of Headrace in {data} has not started yet: `headrace up` says when everything is ready"
+    )
 
 
 def test_where_only_nats_is_named_the_api_is_unknown(data):
