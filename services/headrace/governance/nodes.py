@@ -31,7 +31,8 @@ def cordoning(request: NodeRequest, author: str, *, cordon: bool) -> Operation:
         if node is None:
             return _not_found(state, request)
         if node.leaves and cordon:
-            return _kept(node)
+            says = f"node {node.name} takes no work for good ({node.cordoned}); the reason {reason!r} is not kept"
+            return _kept(node, warnings=(says,) if reason else ())
         if node.leaves:
             error = f"node {node.name} is about to leave ({node.cordoned}); it takes no work any more"
             return Decision(ApplyAnswer(changes=()), code="INVALID", error=error)
@@ -158,9 +159,9 @@ def _not_found(state: State, request: NodeRequest) -> Decision:
     return Decision(ApplyAnswer(changes=()), code="NOT_FOUND", error=unknown("node", request.node, state.nodes))
 
 
-def _kept(node: NodeState, *, running: int = 0) -> Decision:
+def _kept(node: NodeState, *, running: int = 0, warnings: tuple[str, ...] = ()) -> Decision:
     change = Change(kind="node", name=node.name, action="keep")
-    return Decision(ApplyAnswer(changes=(change,), applied=True, running=running))
+    return Decision(ApplyAnswer(changes=(change,), applied=True, running=running, warnings=warnings))
 
 
 def _changed(node: NodeState, field: str, fact: AnyFact, *, running: int = 0) -> Decision:

@@ -56,6 +56,11 @@ def test_a_node_whose_instance_is_to_end_takes_no_work_again(hall):  # R38
     assert (decision.facts, decision.code) == ((), "INVALID")
     assert decision.error == "node w1 is about to leave (its instance is to end: idle); it takes no work any more"
     assert carried_out(hall, partial(cordoning, cordon=True), "w1", "fan") == ((), ["keep"])
+    warned = [cordoning(NodeRequest(node="w1", reason=reason), ADMIN, cordon=True)(hall.state, 0) for reason in ("fan", "")]
+    assert [decision.answer.warnings for decision in warned] == [
+        ("node w1 takes no work for good (its instance is to end: idle); the reason 'fan' is not kept",),
+        (),
+    ]
 
 
 def test_a_cordon_without_a_reason_names_who_did_it(hall):

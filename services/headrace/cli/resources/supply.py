@@ -280,6 +280,8 @@ def cordon(args: argparse.Namespace) -> int:
     fields = {"name": f"nodes/{args.node}", "reason": args.reason}
     method = f"{args.verb.capitalize()}Node"
     answer = ordered(args, lambda hr: hr.node_order(args.verb, order), method, fields)
+    for warning in answer.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     print(as_json(answer) if args.json else f"{args.node} is {args.verb}ed")
     return 0
 
