@@ -395,7 +395,8 @@ class Auditor:
             self._charge(job, rank)
         self._check_place(self.leases[job.key, rank])
         if rank == job.replicas - 1:
-            self._check_accounts(job, pool, {key for key, value in job.total.items() if value})
+            charged = [lease.amounts for lease in self._held_by(job)]
+            self._check_accounts(job, pool, {key for amounts in charged for key, amount in amounts.items() if amount})
 
     def _lease_started(self, fact: Json) -> None:
         job, rank = self._job_of(fact), fact.get("rank", 0)

@@ -9,6 +9,7 @@ from headrace.contracts.facts import (
     GrowthRequestedV1,
     HoldLiftedV1,
     HoldPlacedV1,
+    PolicyGatedV1,
     PreemptionNoneV1,
     ReclaimOpenedV1,
 )
@@ -27,14 +28,20 @@ GROWTH = (GrowthRequestedV1, GrowthEndedV1)
 
 
 def unrest(history: list[Any], since: int, also: tuple[type, ...] = ()) -> list[Any]:
-    """Facts stated after `since` that do not occur in a system at rest; a search without victims is one, if kept units have changed."""
+    """Facts stated after `since` that do not occur in a system at rest; a search without victims is one, if kept units have changed.
+
+    What runs on uses up a budget some time, once (R33).
+    """
     late = [stated for stated in history if stated.at > since]
+    spent = [fact for stated in late for fact in stated.facts if isinstance(fact, PolicyGatedV1) and fact.spent]
+    firsts = {(fact.tenant, fact.policy): id(fact) for fact in reversed(spent)}.values()
     turns = [stated.at for stated in history for fact in stated.facts if isinstance(fact, TURNS)]
     return [
         fact
         for stated in late
         for fact in stated.facts
         if not isinstance(fact, (*TURNS, *also))
+        and id(fact) not in firsts
         and not (isinstance(fact, SEARCHES) and any(0 <= stated.at - turn <= SETTLED_AFTER for turn in turns))
     ]
 

@@ -461,6 +461,23 @@ def test_a_budget_is_used_by_what_runs_and_not_by_what_never_starts(hours, told)
     assert [line.partition(": ")[2] for line in Auditor().read_all(ledger)] == told
 
 
+OF_MODELS = """
+nodes: [{name: h, labels: {site: a}, gpus: 2, gpu_model: H100-80GB}, {name: l, labels: {site: a}, gpus: 1, gpu_model: A100-40GB},
+  {name: e, labels: {site: b}, gpus: 2, gpu_model: H100-80GB}]
+pools: [{name: a, selector: {site: a}, capacity: {"gpu:H100-80GB": 2, "gpu:A100-40GB": 1}}, {name: b, selector: {site: b}}]
+profiles: [{name: two, request: {gpu: 2}, gpu_models: [H100-80GB], pools: [b, a]}, {name: some, request: {gpu_memory: 20GiB}, pools: [a]}]
+policies: [{name: p, profiles: [two, some], limit: {"gpu:H100-80GB": 1}}]
+timeline:
+  - {at: 0s, submit: {name: beyond, queue: p/two}}
+  - {at: 60s, submit: {name: other, queue: p/some}}
+  - {at: 61s, expect: {jobs: {beyond: running, other: running}, job_nodes: {beyond: e, other: l}}}
+"""
+
+
+def test_a_limit_of_one_model_says_nothing_of_a_grant_of_another() -> None:  # R42, R43
+    assert Auditor().read_all(ledger_of(OF_MODELS)) == []
+
+
 OF_GROWTH = """
 pools: [{name: sky, selector: {site: sky}, burst: {provider: local, max_nodes: 2, node: {gpus: 2, gpu_model: GPU}}}]
 profiles: [{name: two, request: {gpu: 2}, pools: [sky]}]

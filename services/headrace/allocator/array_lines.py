@@ -64,6 +64,7 @@ class ArrayLines:
             self._fronts[key] = None, -1
             return
         following = array.element(number)
+        following.avoiding, following.outlasts = group.avoiding, group.outlasts  # it has refusals of its own only later (R36, R41)
         self._fronts[key] = following, _after(array, number)
         join_line(self._state, group, following)
         self._trial.note(partial(_withdraw, self._state, group, following))

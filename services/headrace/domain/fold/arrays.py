@@ -154,6 +154,8 @@ def element_of(state: State, key: str) -> JobRecord | None:
     made = array.element(number)
     if gone is not None:
         made.state, made.reason, made.message, made.ended_at = gone.state, gone.reason, gone.message, gone.at
+    else:
+        made.avoiding, made.outlasts = state.pending.kept_from(made, state.now)  # as if it stood in line (R41)
     return made
 
 
