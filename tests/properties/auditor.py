@@ -740,13 +740,17 @@ class Auditor:
             self._complain(f"{lease.job.key} is granted {lease.node}, which is dedicated to {owner}")
 
     def _check_slices(self, lease: Lease, device: str, model: str, there: list[tuple[str, int]]) -> None:
-        """No two slices share a memory slice, no more compute slices are held than there are, and the charge is the greater share (R4)."""
-        has = _slices_of(model)
+        """No two slices share a memory slice, no more compute slices are held than there are, and the charge is the greater share (R4).
+
+        Where another model has another slice of that name, it may be the share of that, if that is greater.
+        """
         if not _can_be_cut(model, there):
             self._complain(f"{lease.node}/{device} is cut into {there}")
-        compute, memory = _sizes(lease.slices[device][0], model, has[1])
-        if lease.devices[device] != max(GPU_UNITS * compute // has[0], GPU_UNITS * memory // has[1]):
-            self._complain(f"{lease.job.key} is charged {lease.devices[device]} for {lease.slices[device]}")
+        name, charged = lease.slices[device][0], lease.devices[device]
+        cut = [one["model"] for node in self.nodes.values() for one in node["devices"] if one.get("mig")]
+        others = set() if lease.job.by_model else set(cut)
+        if charged not in {_charge_of(name, one) for one in {model, *others}} or charged < _charge_of(name, model):
+            self._complain(f"{lease.job.key} is charged {charged} for {lease.slices[device]}")
 
     def _held_in(self, pool: str, key: str) -> int:
         """What leases hold in a pool; a device that is cut counts with at most one GPU (R4)."""
@@ -967,6 +971,13 @@ def _share(place: Json) -> tuple[int, str]:
     """Units and slice of one replica's share of a GPU."""
     shares = place.get("devices", [])
     return sum(share["units"] for share in shares), shares[0].get("mig", "") if shares else ""
+
+
+def _charge_of(slice_: str, model: str) -> int:
+    """The greater of a slice's shares of a device of this model (R4)."""
+    has = _slices_of(model)
+    compute, memory = _sizes(slice_, model, has[1])
+    return max(GPU_UNITS * compute // has[0], GPU_UNITS * memory // has[1])
 
 
 def _slices_of(model: str) -> tuple[int, int]:

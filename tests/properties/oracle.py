@@ -63,6 +63,8 @@ class Oracle:
         self.state.pass_time(now)
         self.now = now
         self.skip = skip
+        for key in skip & self.state.holds.keys():  # what is stated of the job ends its hold
+            del self.state.holds[key]
         self.granted: list[tuple[str, str, tuple[str, ...], bool]] = []
         self.opened: list[tuple[str, str, str]] = []
         self.resumed: list[str] = []

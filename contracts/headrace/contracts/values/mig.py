@@ -106,8 +106,7 @@ def charge(name: str, families: Collection[str] = ()) -> int:
     """GPU units that a slice is charged: the greater of its shares of compute and of memory; 0 for an unknown slice.
 
     Exact: a GPU's units are divisible by 7 and by 8 (R1). `1g.10gb` is a seventh of an 80 GB GPU and a quarter of a 40 GB one: the charge
-    is the
-    highest among the `families` that offer the slice, or among all families if none of these does.
+    is the highest among the `families` that offer the slice, or among all families if none of these does.
     """
     offering = {key: family for key, family in FAMILIES.items() if name in family.slices}
     wanted = [key for key in offering if key in families] or list(offering)
