@@ -7,6 +7,7 @@ anything changed, and in each piece hands the reservation of each policy out ane
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
@@ -26,8 +27,6 @@ GPU_UNITS = 126_000
 AMENDED = 2
 """The level from which a lease is charged from its real start, and not from its grant, and work of suspended jobs can be lost."""
 MEASURES = ("reserved", "borrowed", "idle", "suspended", "waiting", "kept", "provider_lost", "lost", "cost", "lost_cost")
-SLICES = {"1g.10gb": 1, "1g.20gb": 2, "2g.20gb": 2, "3g.40gb": 4, "4g.40gb": 4, "7g.80gb": 8}
-"""Memory slices of a device of 80 GB that a MIG slice takes: an eighth of the memory each."""
 
 
 class StoredMessage(Protocol):
@@ -569,18 +568,18 @@ class Bookkeeper:
         if device is None or (node["node"], share["device"]) in self.unfit:
             return 0
         if share.get("mig"):
-            return share["units"] if device.get("mig") and not self._is_cut(node["node"], share) else 0
+            return share["units"] if device.get("mig") and not self._is_cut(node["node"], share, device["model"]) else 0
         left = max(0, GPU_UNITS - taken[node["node"], share["device"]])
         taken[node["node"], share["device"]] += min(share["units"], left)
         return min(share["units"], left)
 
-    def _is_cut(self, node: str, share: Json) -> bool:
+    def _is_cut(self, node: str, share: Json, model: str) -> bool:
         """Whether a slice that is held lies where this one is to be."""
-        begins, ends = _extent(share)
+        begins, ends = _extent(share, model)
         for lease in self.leases.values():
             for other in lease.devices if lease.node == node and lease.ended is None and lease.has_devices else ():
                 if other["device"] == share["device"] and other.get("mig"):
-                    since, until = _extent(other)
+                    since, until = _extent(other, model)
                     if since < ends and begins < until:
                         return True
         return False
@@ -727,7 +726,13 @@ class Bookkeeper:
             found[period, names, key]["idle"] += self._shares(policy, key, leases, moment)[1] * span
 
 
-def _extent(share: Json) -> tuple[int, int]:
-    """From which memory slice to which a MIG slice goes."""
+def _extent(share: Json, model: str) -> tuple[int, int]:
+    """From which memory slice to which a MIG slice goes on a device of this model."""
     start = share.get("start", 0)
-    return start, start + SLICES[share["mig"]]
+    return start, start + memory_slices(share["mig"], model)
+
+
+def memory_slices(name: str, model: str) -> int:
+    """Memory slices of a MIG slice such as `3g.40gb` on a device such as `H100-80GB`, worked out from the names alone."""
+    gigabytes, whole = (int(re.findall(r"(\d+)gb", text.lower())[0]) for text in (name, model))
+    return round(gigabytes * (4 if model.startswith("A30") else 8) / whole)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from headrace.contracts.values.mig import FAMILIES
 from headrace.simulate.scenario import Scenario, read_scenario
 from headrace.simulate.world import World
 from tests.properties.arrays import arrays
-from tests.properties.bookkeeper import SLICES, Bookkeeper
+from tests.properties.bookkeeper import Bookkeeper, memory_slices
 from tests.properties.by_model import by_model
 from tests.properties.campaign import histories
 from tests.properties.checked_histories import play
@@ -126,6 +127,7 @@ def test_every_part_is_met_in_the_scenarios_and_is_what_the_facts_add_up_to() ->
     assert all(met.values()), met
 
 
-def test_the_bookkeepers_slices_are_as_long_as_they_are() -> None:
-    geometry = FAMILIES["H100-80GB"].slices
-    assert {name: geometry[name].memory for name in SLICES} == SLICES
+@pytest.mark.parametrize("model", FAMILIES)
+def test_the_bookkeepers_slices_are_as_long_as_they_are(model) -> None:
+    slices = FAMILIES[model].slices
+    assert {name: memory_slices(name, model) for name in slices} == {name: kind.memory for name, kind in slices.items()}

@@ -171,11 +171,11 @@ class Books:
         self._job_changed(fact, record, number)
 
     def _wait_ends(self, job: JobRecord, at: int, *, is_unnoted: bool = False) -> bool:
-        """True if a job was pending until `at`; its request is then counted as waited for."""
+        """True if a job was pending until `at`; the request that it asked for first is then counted as waited for (R42)."""
         if job.key not in self._waiting and not is_unnoted:
             return False
         self._waiting.discard(job.key)
-        self._sums.waited(self._account(job), job.request.total, job.pending_since, at)
+        self._sums.waited(self._account(job), job.request.first.total, job.pending_since, at)
         return True
 
     def _left_unserved(self, fact: Any, record: Record, number: int) -> None:

@@ -74,7 +74,7 @@ def job_row(job: JobRecord, account: RollupAccount) -> JobRow:
         policy=policy.name,
         profile=job.profile,
         name=plain(job.name),
-        request=without_models(job.request.amounts),
+        request=without_models((job.request.first if job.state is JobState.PENDING else job.request).amounts),
         replicas=job.request.replicas,
         preemptible=job.preemptible,
         priority=job.priority,
