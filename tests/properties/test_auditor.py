@@ -453,12 +453,13 @@ timeline:
 
 
 @pytest.mark.parametrize(
-    ("hours", "told"), [(1, ["default.sim.01kdvt9z700000000000000003 starts although a budget is used up (R33)"]), (2, [])]
+    ("hours", "complaints"),
+    [(1, ["default.sim.01kdvt9z700000000000000003 starts although a budget is used up (R33)"]), (2, [])],
 )
-def test_a_budget_is_used_by_what_runs_and_not_by_what_never_starts(hours, told) -> None:  # R33, R37
+def test_a_budget_is_used_by_what_runs_and_not_by_what_never_starts(hours, complaints) -> None:  # R33, R37
     ledger = rewritten(ledger_of(OF_BUDGETS), policies_say(budgets=[{"key": "gpu", "hours": hours, "per": "week"}]))
 
-    assert [line.partition(": ")[2] for line in Auditor().read_all(ledger)] == told
+    assert [line.partition(": ")[2] for line in Auditor().read_all(ledger)] == complaints
 
 
 OF_MODELS = """

@@ -64,7 +64,8 @@ class ArrayLines:
             self._fronts[key] = None, -1
             return
         following = array.element(number)
-        following.avoiding, following.outlasts = group.avoiding, group.outlasts  # it has refusals of its own only later (R36, R41)
+        # it stands where the others stood (R41), and has refusals of its own (R36) only when it has been granted something
+        following.avoiding, following.outlasts = group.avoiding, group.outlasts
         self._fronts[key] = following, _after(array, number)
         join_line(self._state, group, following)
         self._trial.note(partial(_withdraw, self._state, group, following))

@@ -142,8 +142,8 @@ class _Round:
                 if self._idle.get(queue.name) != self._feasibility.moves and self._grant_best(queue):
                     break
             else:
-                if self._feasibility.moves == moves:  # else a gang turned out not to fit, and may go to a pool before this one (R18)
-                    break
+                if self._feasibility.moves == moves:
+                    break  # else a gang turned out not to fit, and may go to a pool that was looked at before this one (R18)
         for name in sorted({*self.resumption.pools(), *self.moving.pools()}) if self.state.suspended else ():
             while name not in self.index.queues and self._resume_before(self.state.pools[name], None):
                 pass

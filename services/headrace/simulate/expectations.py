@@ -10,7 +10,6 @@ from headrace.contracts.values.durations import format_duration
 from headrace.contracts.values.ids import array_of
 from headrace.domain.explain.availability import stocks
 from headrace.domain.explain.wait_reasons import wait_of
-from headrace.domain.fold.arrays import element_of
 from headrace.domain.fold import arrays
 from headrace.domain.model.job_states import JobState
 from headrace.domain.state.quota import borrowed
@@ -108,7 +107,7 @@ def _reason_of(world: World, name: str) -> str:
     key = world.names.get(name)
     if key is None:
         return NEVER
-    job = element_of(world.state, key)
+    job = arrays.element_of(world.state, key)
     if key in world.state.arrays:
         array = world.state.arrays[key]
         job = array.front if array.front is not None and array.front.state is JobState.PENDING else array.job

@@ -132,9 +132,9 @@ def test_the_owners_login_is_never_shown_at_a_port(data):
 
 def test_while_an_installation_starts_its_api_is_said_to_come(data):
     (data / "endpoint.json").write_text(json.dumps({"url": "nats://x", "credentials": "credentials/owner.json"}))
-    with pytest.raises(Unreachable) as told:
+    with pytest.raises(Unreachable) as refusal:
         _ = connect(data=data).called
-    assert str(told.value) == (
+    assert str(refusal.value) == (
         f"the API of Headrace in {data} has not started yet: `headrace up` says when everything is ready"
     )
 
