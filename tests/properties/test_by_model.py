@@ -42,7 +42,7 @@ def test_every_round_with_governed_models_grants_what_a_look_at_everything_would
     watch(scenario)
 
 
-@histories(one_in=5)
+@histories(one_in=2)
 @given(by_model())
 def test_decisions_with_governed_models_depend_on_nothing_but_the_records(scenario) -> None:
     world, ledger = World(scenario, judged=False), FoldedLedger()

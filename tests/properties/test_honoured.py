@@ -64,9 +64,9 @@ class Watched(World):
                 assert is_inside(self.state, job, pool) is oracle.is_inside(), job.key
                 if not oracle.may_begin() or oracle.is_at_own_limit():
                     continue
-                if oracle.is_sufficient(()) and oracle.is_inside():  # it starts there when those who leave have left
-                    return "" if self.state.ladders.moments else f"{job.key} has room in {pool.document.name} at {self.now}"
                 if oracle.is_sufficient(()):
+                    if oracle.is_inside() and not self.state.ladders.moments:
+                        return f"{job.key} has room in {pool.document.name} at {self.now}"
                     continue
                 if 0 < len(oracle.candidates("reclaim")) <= CANDIDATES_MAX and (sets := oracle.sets("reclaim")):
                     return f"{job.key} could take {[victim.key for victim in sets[0]]} in {pool.document.name} at {self.now}"
