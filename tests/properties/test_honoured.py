@@ -67,6 +67,8 @@ class Watched(World):
                 if oracle.is_sufficient(()):
                     if oracle.is_inside() and not self.state.ladders.moments:
                         return f"{job.key} has room in {pool.document.name} at {self.now}"
+                    if oracle.is_inside() and not pool.overdue:
+                        return ""  # it waits until its tenant's limit has room for it, and takes nothing back in a later pool (R19)
                     continue
                 if 0 < len(oracle.candidates("reclaim")) <= CANDIDATES_MAX and (sets := oracle.sets("reclaim")):
                     return f"{job.key} could take {[victim.key for victim in sets[0]]} in {pool.document.name} at {self.now}"
