@@ -138,12 +138,9 @@ class _Round:
         queues = self.index.in_order()
         while self._tried < GRANTS_MAX and not self.is_full and (self.index.has_line or self.state.suspended):
             moves = self._feasibility.moves
-            for queue in queues:
-                if self._idle.get(queue.name) != self._feasibility.moves and self._grant_best(queue):
-                    break
-            else:
-                if self._feasibility.moves == moves:
-                    break  # else a gang turned out not to fit, and may go to a pool that was looked at before this one (R18)
+            granted = any(self._idle.get(queue.name) != self._feasibility.moves and self._grant_best(queue) for queue in queues)
+            if not granted and self._feasibility.moves == moves:
+                break  # else a gang turned out not to fit, and may go to a pool that was looked at before (R18)
         for name in sorted({*self.resumption.pools(), *self.moving.pools()}) if self.state.suspended else ():
             while name not in self.index.queues and self._resume_before(self.state.pools[name], None):
                 pass

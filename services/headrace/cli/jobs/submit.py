@@ -323,5 +323,6 @@ def _verdict(views: list[JobView], *, waited: bool) -> int:
 
 def _end_of(view: JobView) -> str:
     if view.state == "rejected":
-        return f"{view.id} was rejected: {view.reason}: {view.message}"
+        where = f" (in tenant {view.tenant}; --tenant names another one)" if view.reason == "UNKNOWN_QUEUE" else ""
+        return f"{view.id} was rejected: {view.reason}: {view.message}{where}"
     return ": ".join(filter(None, (f"{view.id} {view.state}", view.message if view.array else ending(view))))

@@ -131,7 +131,9 @@ async def queues(args: argparse.Namespace) -> int:
     """Print the queues (policy x profile) and the use of their policies."""
     async with client(args) as hr:
         found = await hr.queues()
-    print(as_json(found) if args.json else queue_table(found) if found else "No queues; `headrace apply` makes them.")
+    tenant = f"tenant {hr.tenant}" if hr.tenant else "your tenant"
+    none = f"No queues in {tenant}; `headrace apply` makes them, and --tenant asks for those of another tenant."
+    print(as_json(found) if args.json else queue_table(found) if found else none)
     return 0
 
 

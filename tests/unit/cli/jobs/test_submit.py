@@ -52,6 +52,13 @@ def test_a_rejection_is_told_and_fails(headrace):
     assert ran[:3] == (1, f"{ID}\n", f"headrace: {ID} was rejected: NOT_ALLOWED: alice is not in group rnd\n")
 
 
+def test_a_rejection_for_its_queue_names_the_tenant_that_was_asked(headrace):
+    rejected = view("rejected", reason="UNKNOWN_QUEUE", message="there is no queue a/b; you have none")
+    ran = headrace("submit --queue a/b -- true", submit_many=(JOB,), judged=rejected)
+    where = "(in tenant acme; --tenant names another one)"
+    assert ran.err == f"headrace: {ID} was rejected: UNKNOWN_QUEUE: there is no queue a/b; you have none {where}\n"
+
+
 def test_a_dry_run_submits_nothing_and_shows_verdicts_and_costs(headrace):
     costs = ("1 new node of pool cloud by offer spot, at 1.00 an hour each: 0.20 at least",)
     verdicts = (Verdict(job=ID), Verdict(job=OTHER, reason="TOO_FAST", message="slower"))

@@ -47,7 +47,9 @@ def test_queues_show_what_waits_and_what_their_policy_holds(headrace):
         "rnd/two          2        3",
     ]
     assert json.loads(headrace("queues --json", queues=found).out)[0]["scopes"][0]["used"] == "9"
-    assert headrace("queues", queues=()).out == "No queues; `headrace apply` makes them.\n"
+    assert headrace("queues", queues=()).out == (
+        "No queues in tenant default; `headrace apply` makes them, and --tenant asks for those of another tenant.\n"
+    )
     assert json.loads(headrace("queues --json", queues=()).out) == []
 
 
