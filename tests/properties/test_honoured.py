@@ -14,7 +14,8 @@ from hypothesis import given
 
 from headrace.contracts.facts.writers import ALLOCATOR
 from headrace.contracts.values.durations import HOUR
-from headrace.domain.backfill.holds import holds_before, withhold
+from headrace.domain.backfill.holds import holds_before, rank_in_line, withhold
+from headrace.domain.indexes.pending import group_key
 from headrace.domain.model.job_states import JobState
 from headrace.domain.model.jobs import JobRecord
 from headrace.domain.queueing.admissible import open_pools
@@ -59,6 +60,8 @@ class Watched(World):
         for pool in open_pools(self.state, job.policy, profile) if profile is not None else ():
             if job.barred_from == pool.document.name or not may_start(self.state, job, pool.document.name):
                 continue
+            if any(self._starts_soon(other, pool) for other in self._before(job, pool)):
+                continue  # it is looked at when that one has started, and the reservation is what is left of it then
             with self._kept(job, pool):
                 oracle = Oracle(self.state, job, pool, self.now)
                 assert is_inside(self.state, job, pool) is oracle.is_inside(), job.key
@@ -73,6 +76,23 @@ class Watched(World):
                 if 0 < len(oracle.candidates("reclaim")) <= CANDIDATES_MAX and (sets := oracle.sets("reclaim")):
                     return f"{job.key} could take {[victim.key for victim in sets[0]]} in {pool.document.name} at {self.now}"
         return ""
+
+    def _before(self, job: JobRecord, pool: PoolState) -> list[JobRecord]:
+        """Whose turn it is before the job's in its queue, of those who ask for the same: a search is theirs and the job's (R19)."""
+        mine = rank_in_line(self.state, job, pool)
+        assert mine is not None
+        same = [other for other in self.state.jobs.values() if other is not job and group_key(other) == group_key(job)]
+        ready = [other for other in same if other.state is JobState.PENDING and self._is_ready(other)]
+        ranks = [(rank_in_line(self.state, other, pool), other) for other in ready]
+        return [other for rank, other in ranks if rank is not None and rank < mine]
+
+    def _starts_soon(self, job: JobRecord, pool: PoolState) -> bool:
+        """Whether what is leaving makes room for the job."""
+        if not self.state.ladders.moments or not may_start(self.state, job, pool.document.name):
+            return False
+        with self._kept(job, pool):
+            oracle = Oracle(self.state, job, pool, self.now)
+            return oracle.may_begin() and not oracle.is_at_own_limit() and oracle.is_sufficient(())
 
     @contextmanager
     def _kept(self, job: JobRecord, pool: PoolState) -> Iterator[None]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
+from operator import attrgetter
 from types import GetSetDescriptorType, MemberDescriptorType, NoneType
 from typing import Any, Protocol
 
@@ -49,7 +50,20 @@ MEMOS: dict[type, frozenset[str]] = {
 ANSWERS: dict[type, Callable[[Any], Any]] = {RunningIndex: lambda index: index.by_pool, JobGroup: lambda group: group.places()}
 """Class to what its memos answer, which is compared in their place: a decision may not change what was worked out before it."""
 
-ATOMS = frozenset({NoneType, bool, int, str, bytes})
+EMPTY: dict[Any, Any] = {}
+
+
+class Kinds(dict[type, str]):
+    """How the values of each class are read: found at the first, because there are millions."""
+
+    def __missing__(self, kind: type) -> str:
+        plain = issubclass(kind, (NoneType, bool, int, str, bytes, Enum))
+        kinds = {"table": dict, "set": (set, frozenset), "row": (list, tuple, deque, array)}
+        self[kind] = "plain" if plain else next((name for name, of in kinds.items() if issubclass(kind, of)), "object")
+        return self[kind]
+
+
+KINDS = Kinds()
 
 
 @cache
@@ -62,38 +76,61 @@ def stored(kind: type) -> tuple[str, ...]:
     return tuple(name for name in found if not name.startswith("__") and name not in MEMOS.get(kind, ()))
 
 
+@cache
+def reader(kind: type) -> Callable[[Any], Iterable[Any]]:
+    """What reads the values of the fields of a class, in the order of `compared`."""
+    names = stored(kind)
+    if kind is Steering:
+        return lambda thing: [nonzero(thing.held) if name == "held" else getattr(thing, name) for name in names]
+    if kind in ANSWERS:
+        answer = ANSWERS[kind]
+        return lambda thing: [*(getattr(thing, name) for name in names), answer(thing)]
+    if len(names) < 2:
+        return lambda thing: [getattr(thing, name) for name in names]
+    return attrgetter(*names)
+
+
+def nonzero(cells: dict[Any, list[int]]) -> dict[Any, list[int]]:
+    """A cell that holds 0 says what one says that is not there."""
+    return {key: cell for key, cell in cells.items() if cell != [0]}
+
+
+def compared(kind: type) -> tuple[str, ...]:
+    """The names of the values that are compared of a class."""
+    return (*stored(kind), "answer") if kind in ANSWERS else stored(kind)
+
+
 class Whole:
     """Every object of a state by its identity, with its fields by value; where they hold objects, by the identity of those."""
 
     def __init__(self, state: State) -> None:
-        self.objects: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self.objects: dict[int, tuple[Any, tuple[Any, ...]]] = {}
+        self._seen: set[int] = set()
         self._ahead: list[Any] = []
         self._see(state)
         while self._ahead:
             thing = self._ahead.pop()
-            values = self.objects[id(thing)][1]
-            values |= {name: self._value(getattr(thing, name)) for name in stored(type(thing))}
-            if type(thing) in ANSWERS:
-                values["answer"] = self._value(ANSWERS[type(thing)](thing))
-            if isinstance(thing, Steering):  # a cell that holds 0 says what one says that is not there
-                values["held"] = {key: cell for key, cell in values["held"].items() if cell != ("list", 0)}
+            self.objects[id(thing)] = (thing, self._values(reader(type(thing))(thing)))
 
     def _see(self, thing: Any) -> tuple[str, int]:
-        if id(thing) not in self.objects:
-            self.objects[id(thing)] = (thing, {})
+        number = id(thing)
+        if number not in self._seen:
+            self._seen.add(number)
             self._ahead.append(thing)
-        return "object", id(thing)
+        return "object", number
+
+    def _values(self, values: Iterable[Any]) -> tuple[Any, ...]:
+        kinds, read = KINDS, self._value
+        return tuple([value if kinds[type(value)] == "plain" else read(value) for value in values])
 
     def _value(self, value: Any) -> Any:
-        kind = type(value)
-        if kind in ATOMS or isinstance(value, Enum):
-            return value
-        if isinstance(value, dict):
-            return {self._value(key): self._value(child) for key, child in value.items()}
-        if isinstance(value, (set, frozenset)):
-            return frozenset(map(self._value, value))
-        if isinstance(value, (list, tuple, deque, array)):
-            return kind.__name__, *map(self._value, value)
+        kind = KINDS[type(value)]
+        if kind == "table":
+            return dict(zip(self._values(value), self._values(value.values()), strict=True)) if value else EMPTY
+        if kind == "row":
+            return type(value).__name__, self._values(value)
+        if kind == "set":
+            return frozenset(self._values(value))
         return self._see(value)
 
     def since(self, before: Whole) -> list[str]:
@@ -103,7 +140,9 @@ class Whole:
         lines += [f"{type(thing).__name__} is gone" for number, (thing, _) in known.items() if number not in self.objects]
         for number in self.objects.keys() & known.keys():
             (thing, now), was = self.objects[number], known[number][1]
-            lines += [f"{type(thing).__name__}.{name}: {was[name]} -> {now[name]}" for name in now if now[name] != was[name]]
+            if now != was:
+                fields = zip(compared(type(thing)), was, now, strict=True)
+                lines += [f"{type(thing).__name__}.{name}: {old} -> {new}" for name, old, new in fields if old != new]
         return sorted(lines)
 
 

@@ -27,6 +27,7 @@ COMMAND = "command"
 """Name of the argument that holds the words of a command with options of its own."""
 CHOICES_SHOWN = 12
 NUMBER_MAX = 2**63 - 1
+_NEGATIVE = re.compile(r"-\.?[0-9]")
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 
 
@@ -57,10 +58,14 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(formatter_class=_Formatter, allow_abbrev=False, **settings)
+        self._negative_number_matcher = (
+            _NEGATIVE  # so that -5m is the value of --since, which says what it takes, and no option
+        )
 
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with code 2."""
-        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` shows how\n")
+        stop = "" if message.endswith("?") else ";"
+        self.exit(2, f"{self.prog}: {message}{stop} `{self.prog} --help` shows how\n")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Write a help or an error; the base ignores that it cannot be written."""

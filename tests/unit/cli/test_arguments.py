@@ -36,7 +36,7 @@ def test_flags_are_not_guessed_from_their_beginnings(capsys):
     parser.add_argument("--nodes")
     with pytest.raises(SystemExit):
         parser.parse_args(["--node", "1"])
-    assert capsys.readouterr().err == "headrace: unknown option --node; did you mean --nodes?; `headrace --help` shows how\n"
+    assert capsys.readouterr().err == "headrace: unknown option --node; did you mean --nodes? `headrace --help` shows how\n"
 
 
 def test_a_command_knows_what_it_does_and_shows_its_examples():

@@ -83,10 +83,10 @@ def test_what_fails_is_one_line_and_an_exit_code(monkeypatch, capsys, error, cod
     [
         ("", "headrace: the following arguments are required: COMMAND; `headrace --help` shows how\n"),
         ("jobs --foo", "headrace jobs: unknown option --foo; `headrace jobs --help` shows how\n"),
-        ("jobs --stat x", "headrace jobs: unknown option --stat; did you mean --state?; `headrace jobs --help` shows how\n"),
+        ("jobs --stat x", "headrace jobs: unknown option --stat; did you mean --state? `headrace jobs --help` shows how\n"),
         (
             "submit --quue a/b -- true",
-            "headrace submit: unknown option --quue; did you mean --queue?; `headrace submit --help` shows how\n",
+            "headrace submit: unknown option --quue; did you mean --queue? `headrace submit --help` shows how\n",
         ),
         (
             "submit --queue a/b python train.py --epochs 3",
@@ -95,10 +95,17 @@ def test_what_fails_is_one_line_and_an_exit_code(monkeypatch, capsys, error, cod
                 "`headrace submit --help` shows how\n"
             ),
         ),
-        ("sumbit", "headrace: unknown command 'sumbit'; did you mean submit?; `headrace --help` shows how\n"),
+        (
+            "jobs --since -5m",
+            (
+                "headrace jobs: argument --since: invalid time '-5m': write 2026-11-21T08:00:00Z, 2026-11-21, or 24h for a day ago; "
+                "`headrace jobs --help` shows how\n"
+            ),
+        ),
+        ("sumbit", "headrace: unknown command 'sumbit'; did you mean submit? `headrace --help` shows how\n"),
         (
             "token craete",
-            "headrace token: unknown verb 'craete'; did you mean create?; `headrace token --help` shows how\n",
+            "headrace token: unknown verb 'craete'; did you mean create? `headrace token --help` shows how\n",
         ),
         (
             "token xyz",
