@@ -1,14 +1,14 @@
 """Rounds of grants the slow way: every candidate of every pool ranked by the comparator, everything looked at again after each grant.
 
-Nothing is kept, no sets of requests, no index that has seen anything before: the state is copied, and the copy is changed as it goes. It
-says who ought to be granted what (R15, R18, R19, R27), and for whom a search ought to open.
+No sets of requests, no index that has seen anything before: the state is copied, and the copy is changed as it goes. What was found out
+is kept only until the next change. It says who ought to be granted what (R15, R18, R19, R27), and for whom a search ought to open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headrace.allocator.matching import is_charged_otherwise
 from headrace.allocator.pending_review import why_never
@@ -70,6 +70,11 @@ class Oracle:
         self.resumed: list[str] = []
         self.moved: list[tuple[str, str, tuple[str, ...]]] = []
         self.first: dict[str, JobRecord] = {}
+        self._found: dict[tuple[object, ...], Any] = {}
+
+    def _changed(self) -> None:
+        """Forget all that was found out: the copy is another one now."""
+        self._found.clear()
 
     def play(self, facts: Iterable[AnyFact], *, in_line: bool = True) -> Oracle:
         """Those for whom places are kept go first (R27), then what `facts` keep is judged, then it is said who ought to be granted what."""
@@ -91,7 +96,7 @@ class Oracle:
         Where it can with no share: for the first with which it may take something back, or for the first of all.
         """
         for group in self.state.pending.choosing:
-            choices = group.request.each
+            choices, before = group.request.each, group.request
             job = group.head()
             if job is None:
                 continue
@@ -102,6 +107,8 @@ class Oracle:
             else:
                 takes = (one for one in choices if may_take and self._may_take(group, job, one))
                 group.request = job.request = next(takes, choices[0])
+            if group.request is not before:
+                self._changed()
 
     def _may_take(self, group: JobGroup, job: JobRecord, request: Request) -> bool:
         """Whether it may take something back anywhere with this request, and its policy's own limits do not forbid it (R23)."""
@@ -118,6 +125,7 @@ class Oracle:
     def _keep(self, facts: Iterable[AnyFact]) -> None:
         """What the round lifts and places before it grants anything to those in line (R16), which has to be right by itself."""
         for fact in facts:
+            self._changed()
             if isinstance(fact, f.HoldLiftedV1):
                 del self.state.holds[fact.job]
             elif isinstance(fact, f.HoldPlacedV1):
@@ -127,6 +135,7 @@ class Oracle:
                 assert not self._fits(job, pool)
                 assert awaited_places(self.state, job, pool) is not None
                 self.state.holds[fact.job] = Hold(job, fact.pool, fact.places, self.now)
+                self._changed()
         assert all(hold.job.key not in self.skip for hold in self.state.holds.values() if hold.placed_at == self.now)
 
     def _nominated(self) -> None:
@@ -137,15 +146,18 @@ class Oracle:
             if not may_start(self.state, job, preemption.pool):
                 continue
             capacity.lift(self.state, preemption)
+            self._changed()
             if not self._limit(job.policy, job.request, job.beyond, pool, IS_HELD, job.user) and self._fits(job, pool):
                 inside = is_inside(self.state, job, pool) if preemption.cause == MOVED else preemption.cause == RECLAIM
                 self._take(job, pool, inside=inside)
             else:
                 capacity.nominate(self.state, preemption)
+                self._changed()
 
     def _take(self, job: JobRecord, pool: PoolState, *, inside: bool) -> None:
         with as_seen_by(self.state, job, pool, self.now):
             places = find_places(self.state, job, pool)
+        self._changed()
         self.state.holds.pop(job.key, None)
         for place in places:
             capacity.take(self.state, job, pool, place)
@@ -227,6 +239,7 @@ class Oracle:
 
     def _resume(self, job: JobRecord, pool: PoolState) -> None:
         """It goes on where it was (R29)."""
+        self._changed()
         for lease in job.leases.values():
             capacity.take(self.state, job, pool, capacity.gpu_part(lease))
         self.resumed.append(job.key)
@@ -296,6 +309,7 @@ class Oracle:
         """Its places are kept for it, and what it still holds makes room for it (R17, R29)."""
         found = self._would_go(job, pool)
         assert found is not None
+        self._changed()
         for lease in job.leases.values():
             capacity.yield_use(self.state, job, self.state.pools[lease.pool], capacity.held_by(lease), 1)
         capacity.nominate(self.state, nomination_of(self.state, job, pool, found[1]))
@@ -319,6 +333,12 @@ class Oracle:
         return sorted(found, key=lambda candidate: candidate.rank)
 
     def _candidate(self, group: JobGroup, pool: PoolState, *, planned: bool = False) -> Candidate | None:
+        key = "candidate", id(group), id(group.request), pool.document.name, planned
+        if key not in self._found:
+            self._found[key] = self._look_at(group, pool, planned=planned)
+        return self._found[key]
+
+    def _look_at(self, group: JobGroup, pool: PoolState, *, planned: bool) -> Candidate | None:
         job, document, name = group.head(), group.policy.document, pool.document.name
         profile = self.state.profile(document.tenant, group.profile)
         if job is None or job.key in self.skip or profile is None or name not in profile.pools or name == group.barred_from:
@@ -405,8 +425,12 @@ class Oracle:
         return False
 
     def _fits(self, job: JobRecord, pool: PoolState) -> bool:
-        with as_seen_by(self.state, job, pool, self.now):
-            return over_capacity(pool, job.request.sums) is None and find_places(self.state, job, pool) is not None
+        key = "fits", job.key, id(job.request), pool.document.name
+        if key not in self._found:
+            with as_seen_by(self.state, job, pool, self.now):
+                fits = over_capacity(pool, job.request.sums) is None and find_places(self.state, job, pool) is not None
+            self._found[key] = fits
+        return self._found[key]
 
     def _others(self, candidate: Candidate, *, earlier: bool) -> list[PoolState]:
         """The pools of its order, or those of them that come before the one in which it stands here."""
