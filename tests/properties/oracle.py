@@ -7,6 +7,7 @@ is kept only until the next change. It says who ought to be granted what (R15, R
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -19,7 +20,8 @@ from headrace.contracts.facts import AnyFact
 from headrace.contracts.facts.fact import Place
 from headrace.contracts.values.amounts import JOB
 from headrace.domain.backfill.backfill_placement import awaited_places
-from headrace.domain.backfill.holds import as_seen_by, rank_in_line, withhold
+from headrace.domain.backfill.hold_policy import is_lent_to
+from headrace.domain.backfill.holds import rank_in_line, withhold
 from headrace.domain.fold import arrays
 from headrace.domain.indexes.pending import JobGroup
 from headrace.domain.indexes.pending import Place as LinePlace
@@ -155,7 +157,7 @@ class Oracle:
                 self._changed()
 
     def _take(self, job: JobRecord, pool: PoolState, *, inside: bool) -> None:
-        with as_seen_by(self.state, job, pool, self.now):
+        with self._as_seen_by(job, pool):
             places = find_places(self.state, job, pool)
         self._changed()
         self.state.holds.pop(job.key, None)
@@ -229,9 +231,25 @@ class Oracle:
 
     def _ranked_holds(self, pool: PoolState) -> list[tuple[Rank, Hold]]:
         """The holds in the pool with the ranks of their jobs, best first."""
-        here = [hold for hold in self.state.holds.values() if hold.pool == pool.document.name]
-        ranked = [(theirs, hold) for hold in here if (theirs := rank_in_line(self.state, hold.job, pool)) is not None]
-        return sorted(ranked, key=lambda pair: pair[0])
+        key = "holds", pool.document.name
+        if key not in self._found:
+            here = [hold for hold in self.state.holds.values() if hold.pool == pool.document.name]
+            ranked = [(theirs, hold) for hold in here if (theirs := rank_in_line(self.state, hold.job, pool)) is not None]
+            self._found[key] = sorted(ranked, key=lambda pair: pair[0])
+        return self._found[key]
+
+    @contextmanager
+    def _as_seen_by(self, job: JobRecord, pool: PoolState) -> Iterator[None]:
+        """Meanwhile what is kept for jobs that rank before it is not free, but for what is lent to it (R16, R18)."""
+        others = [(theirs, hold) for theirs, hold in self._ranked_holds(pool) if hold.job is not job]
+        mine = rank_in_line(self.state, job, pool) if others else None
+        before = [pair for pair in others if mine is not None and pair[0] < mine]
+        kept = [
+            withhold(Trial(self.state), pool, hold) for _, hold in before if not is_lent_to(self.state, hold, job, self.now)
+        ]
+        yield
+        for out in reversed(kept):
+            out.undo()
 
     def _keep_out(self, holds: list[tuple[Rank, Hold]], mine: Rank, pool: PoolState) -> list[Trial]:
         """What is kept in the pool for those of the holds that rank before, out of reach until it ends."""
@@ -427,7 +445,7 @@ class Oracle:
     def _fits(self, job: JobRecord, pool: PoolState) -> bool:
         key = "fits", job.key, id(job.request), pool.document.name
         if key not in self._found:
-            with as_seen_by(self.state, job, pool, self.now):
+            with self._as_seen_by(job, pool):
                 fits = over_capacity(pool, job.request.sums) is None and find_places(self.state, job, pool) is not None
             self._found[key] = fits
         return self._found[key]

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+import pytest
+
+from headrace.contracts.documents.yaml_text import read_tree
+from headrace.contracts.facts.writers import PREEMPTION
 from headrace.domain.model.jobs import Scope
 from headrace.domain.state import capacity
-from tests.properties.unchanged import Unchanged
+from headrace.simulate.scenario import read_scenario
+from headrace.simulate.world import World
+from tests.properties.checked_histories import play
+from tests.properties.unchanged import Unchanged, hold_unchanged
 from tests.unit.allocator.history import History, place, policy
+
+WORLD = """
+groups: [{name: all, members: [ann]}]
+pools: [{name: hall, selector: {site: a}}]
+profiles: [{name: one, request: {gpu: 1}, pools: [hall]}]
+nodes: [{name: n, labels: {site: a}, gpus: 1}]
+policies: [{name: q, group: all, profiles: [one]}]
+timeline:
+  - {at: 10s, submit: {name: first, queue: q/one, duration: 60s}}
+"""
 
 
 class Meddler:
@@ -53,3 +70,13 @@ def test_a_trial_that_is_undone_and_a_memo_are_not_changes():
 
     assert reported_by(history, tries) == []
     assert reported_by(history, lambda: capacity.take(history.state, job, hall, where)) != []
+
+
+def test_in_a_world_a_change_is_found_though_nothing_was_stated():
+    world = World(read_scenario(read_tree(WORLD)))
+    world.deciders[PREEMPTION] = Meddler(lambda: setattr(world.state.pools["hall"], "overdue", 1))
+    hold_unchanged(world)
+
+    with pytest.raises(AssertionError) as found:
+        play(world)
+    assert str(found.value) == "a decision of preemption or governance changed the state: PoolState.overdue: 0 -> 1"

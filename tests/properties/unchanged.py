@@ -161,49 +161,58 @@ def fail(line: str) -> None:
     raise AssertionError(line)
 
 
-class LastRead:
-    """The state as it was after the last decision, for as long as no record is folded and no time passes."""
+class Comparing:
+    """What a state was before one or more decisions, and who decided since; `report` is called with each field that has changed meanwhile.
 
-    def __init__(self) -> None:
+    Those who state nothing need not be told apart while it holds: the state is read again at the latest before anything else changes it.
+    """
+
+    def __init__(self, state: State, report: Callable[[str], None] = fail) -> None:
+        self._state, self._report = state, report
         self._at = -1, -1
-        self._whole: Whole | None = None
+        self._before: Whole | None = None
+        self._deciders: dict[str, None] = {}
 
-    def read(self, state: State, now: int) -> Whole:
-        """The state before a decision."""
-        if self._whole is None or self._at != (state.sequence, now):
-            return self.keep(state, now)
-        return self._whole
+    def begin(self, by: str, now: int) -> None:
+        """Someone decides. The state is not read again if no record was folded, and no time has passed, since it was read."""
+        self._state.pass_time(now)
+        if self._before is None or self._at != (self._state.sequence, now):
+            self._before, self._at = Whole(self._state), (self._state.sequence, now)
+        self._deciders[by] = None
 
-    def keep(self, state: State, now: int) -> Whole:
-        """The state as it is now."""
-        self._at, self._whole = (state.sequence, now), Whole(state)
-        return self._whole
+    def end(self) -> None:
+        """Hold the state against what it was, if there was a decision since."""
+        if not self._deciders:
+            return
+        assert self._before is not None
+        after = Whole(self._state)
+        for line in after.since(self._before):
+            self._report(f"a decision of {' or '.join(self._deciders)} changed the state: {line}")
+        self._before = after
+        self._deciders.clear()
 
 
 class Unchanged:
     """A decider over a state. `report` is called with each field that its decisions change.
 
-    `last`: shared by the deciders of a state, if they alone have it: if no record was folded since the last decision, and no time has
-    passed, the state is not read again before the next one.
+    `comparing`: shared by the deciders of a state. Who lets them decide ends it before anything else changes the state (`hold_unchanged`).
     """
 
     def __init__(
-        self, by: str, decider: Decides, state: State, report: Callable[[str], None] = fail, last: LastRead | None = None
+        self, by: str, decider: Decides, state: State, report: Callable[[str], None] = fail, comparing: Comparing | None = None
     ) -> None:
         self.by, self.decider = by, decider
         self.asked = 0
-        self._state, self._report = state, report
-        self._last = last
+        self._is_alone = comparing is None
+        self._comparing = Comparing(state, report) if comparing is None else comparing
 
     def decide(self, now: int) -> Any:
         self.asked += 1
-        self._state.pass_time(now)
-        before = Whole(self._state) if self._last is None else self._last.read(self._state, now)
+        self._comparing.begin(self.by, now)
         decided = self.decider.decide(now)
         moment = self.next_wakeup()
-        after = Whole(self._state) if self._last is None else self._last.keep(self._state, now)
-        for line in after.since(before):
-            self._report(f"a decision of {self.by} changed the state: {line}")
+        if self._is_alone or decided:
+            self._comparing.end()
         assert self.next_wakeup() == moment
         return decided
 
@@ -216,8 +225,21 @@ class Unchanged:
 
 def hold_unchanged(world: World) -> list[Unchanged]:
     """Put all deciders of the world under watch."""
-    last = LastRead()
-    held = {by: Unchanged(by, decider, world.state, last=last) for by, decider in world.deciders.items()}
+    comparing = Comparing(world.state)
+    held = {by: Unchanged(by, decider, world.state, comparing=comparing) for by, decider in world.deciders.items()}
     world.deciders |= held
-    world.admission = Unchanged(ADMISSION, world.admission, world.state, last=last)
+    world.admission = Unchanged(ADMISSION, world.admission, world.state, comparing=comparing)
+    append, run_until_stable = world.append, world.run_until_stable
+
+    def appended(by: str, facts: Iterable[Any]) -> bool:
+        stated = tuple(facts)
+        if stated:
+            comparing.end()
+        return append(by, stated)
+
+    def run() -> None:
+        run_until_stable()
+        comparing.end()
+
+    world.append, world.run_until_stable = appended, run  # type: ignore[method-assign]
     return [world.admission, *held.values()]

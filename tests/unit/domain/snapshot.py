@@ -7,8 +7,10 @@ because they were read. `naive` works out every derived number anew, to hold the
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
 from functools import cache
+from operator import attrgetter
 from types import NoneType
 from typing import Any
 
@@ -54,50 +56,56 @@ def snapshot(state: State) -> dict[str, Any]:
     return whole
 
 
-def _shown(value: Any) -> Any:  # noqa: C901, PLR0912  # one case for each kind of thing
-    if type(value) in ATOMS:
-        return value
-    match value:
-        case JobRecord():
-            return ("job", value.key)
-        case ArrayState():
-            return ("array", value.job.key)
-        case PolicyState():
-            return ("policy", value.key)
-        case NodeState():
-            return ("node", value.name)
-        case PoolState():
-            return ("pool", value.document.name)
-        case Preemption():
-            return ("preemption", value.id)
-        case Request():
-            return ("request", value.order, value.amounts, value.replicas, value.shape)
-        case Pending():
-            return _line(value)
-        case Deadlines():
-            return dict(value.moments)
-        case Scope():
-            return _opened(value)
-        case dict():
-            return {
-                key: _shown(child) for key, child in value.items() if not (isinstance(child, Scope) and _is_untouched(child))
-            }
-        case list() | tuple() | deque():
-            return [_shown(child) for child in value]
-        case set() | frozenset():
-            return sorted(value)
-        case msgspec.Struct():
-            return value
-    return _opened(value) if is_dataclass(value) else value
+def _shown(value: Any) -> Any:
+    show = _way_to_show(type(value))
+    return value if show is None else show(value)
 
 
-def _opened(value: Any) -> Any:
-    return {name: _shown(getattr(value, name)) for name in _names(type(value))}
+def _each_shown(values: Iterable[Any]) -> list[Any]:
+    return [value if type(value) in ATOMS else _shown(value) for value in values]
+
+
+def _table_shown(table: dict[Any, Any]) -> dict[Any, Any]:
+    return {
+        key: child if type(child) in ATOMS else _shown(child)
+        for key, child in table.items()
+        if not (type(child) is Scope and _is_untouched(child))
+    }
 
 
 @cache
-def _names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind) if field.name not in AIDS)
+def _way_to_show(kind: type) -> Callable[[Any], Any] | None:
+    """What shows a value of this class; None: it is shown as it is."""
+    if kind in ATOMS:
+        return None
+    ways: tuple[tuple[Any, Callable[[Any], Any] | None], ...] = (
+        (JobRecord, lambda job: ("job", job.key)),
+        (ArrayState, lambda array: ("array", array.job.key)),
+        (PolicyState, lambda policy: ("policy", policy.key)),
+        (NodeState, lambda node: ("node", node.name)),
+        (PoolState, lambda pool: ("pool", pool.document.name)),
+        (Preemption, lambda preemption: ("preemption", preemption.id)),
+        (Request, lambda request: ("request", request.order, request.amounts, request.replicas, request.shape)),
+        (Pending, _line),
+        (Deadlines, lambda deadlines: dict(deadlines.moments)),
+        (dict, _table_shown),
+        ((list, tuple, deque), _each_shown),
+        ((set, frozenset), sorted),
+        (msgspec.Struct, None),
+    )
+    return next((way for of, way in ways if issubclass(kind, of)), _opened if is_dataclass(kind) else None)
+
+
+def _opened(value: Any) -> dict[str, Any]:
+    names, values = _reader(type(value))
+    return dict(zip(names, _each_shown(values(value)), strict=True))
+
+
+@cache
+def _reader(kind: type) -> tuple[tuple[str, ...], Callable[[Any], Iterable[Any]]]:
+    """The names of the fields that are shown of a class, and what reads their values."""
+    names = tuple(field.name for field in fields(kind) if field.name not in AIDS)
+    return names, attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, name) for name in names]
 
 
 def _is_untouched(scope: Scope) -> bool:
