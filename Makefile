@@ -88,7 +88,7 @@ test-pythons: ## unit tests and scenarios under each Python from 3.11 to 3.14 th
 test-compiled: $(INSTALLED) ## the rules as machine code decide what they decide as they are written: the same seeds, the scenarios, histories
 	@$(MAKE) --no-print-directory setup COMPILED=1
 	@$(BIN)/pytest tests/compiled
-	@.compiled/bin/pytest --numprocesses logical --dist loadfile tests/scenarios tests/golden tests/properties
+	@HEADRACE_HISTORIES=100 .compiled/bin/pytest --numprocesses logical --dist loadfile tests/scenarios tests/golden tests/properties
 
 check: $(INSTALLED) ## format, lint, types, import rules, generated files, the shape of the tree
 	$(BIN)/ruff format --check --quiet

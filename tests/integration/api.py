@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from headrace.host.layouts import DEFAULT, TOGETHER
 from tests.patience import PATIENCE
 
 HEADRACE = (sys.executable, "-m", "headrace.cli")
@@ -68,6 +69,7 @@ class Api:
         self.address = ""
         self.issuers = ""
         self.model = "H100-80GB"
+        self.layout = DEFAULT
 
     def run(self, *words: str, who: str = "", **variables: str) -> str:
         """The output of the command, as the owner of the machine or by a token; `variables`: more of the environment."""
@@ -84,7 +86,7 @@ class Api:
         (self.data / "installation.json").write_text(json.dumps({"host": "box", "labels": {"site": "hq"}}))
         if self.issuers:
             (self.data / "issuers.yaml").write_text(self.issuers)
-        self.run("up", "--detach", "--gpus", "8", "--gpu-model", self.model, "--jobs-are-trusted")
+        self.run("up", "--detach", "--gpus", "8", "--gpu-model", self.model, "--layout", self.layout, "--jobs-are-trusted")
         self.address = json.loads(self.run("status", "--json"))["api"]
         self.tokens["root"] = self.run("token", "create", "--admin", "root").strip()
         self.tokens["viewer"] = self.run("token", "create", "--viewer", "auditor").strip()
@@ -124,11 +126,14 @@ class Api:
 
 
 @contextmanager
-def installation(issuers: str = "", model: str = "H100-80GB") -> Iterator[Api]:
-    """A whole installation with the documents of these tests, until the block ends. `model`: of its simulated GPUs."""
+def installation(issuers: str = "", model: str = "H100-80GB", layout: str = TOGETHER) -> Iterator[Api]:
+    """A whole installation with the documents of these tests, until the block ends.
+
+    `model`: of its simulated GPUs. `layout`: services that share one process start sooner; who starts one of them again needs `DEFAULT`.
+    """
     with tempfile.TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True) as folder:
         made = Api(Path(folder) / "data")
-        made.issuers, made.model = issuers, model
+        made.issuers, made.model, made.layout = issuers, model, layout
         try:
             made.up()
             made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS, "reason": "the first day"})

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from headrace.client.submissions import new_job_id
 from headrace.contracts.api import jobs_pb2, policies_pb2
+from headrace.host.layouts import DEFAULT
 from tests.integration.api import DOCUMENTS, LOOK_EVERY, Api, installation, until
 from tests.integration.grpcweb import GrpcWeb
 from tests.integration.madeup import Maker, Request
@@ -80,7 +81,7 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def api(provider: Provider) -> Iterator[Api]:
-    with installation(provider.issuers) as made:
+    with installation(provider.issuers, layout=DEFAULT) as made:
         for user, tenant in (("boss", "acme"), ("alice", "acme"), ("chief", "emca"), ("eve", "emca")):
             made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
         made.tokens["ci"] = made.run("token", "create", "--service-account", "ci", "--tenant", "acme").strip()

@@ -75,7 +75,10 @@ async def test_a_hundred_jobs_are_all_started_and_ended_exactly_once(feed, node)
 
 async def test_a_preempted_job_saves_by_its_abort_command_and_leaves_at_sigterm(feed, node) -> None:
     script = "trap 'echo asked; exit 0' TERM; echo running; while :; do sleep 0.01; done"
-    save = 'cat "$HEADRACE_PREEMPT_FILE"; echo weights > "$HEADRACE_CHECKPOINT_DIR/1.pt"; test -n "$HEADRACE_PREEMPT_DEADLINE"'
+    named = (
+        'cd "$HEADRACE_CHECKPOINT_DIR"; echo weights > 1.tmp; mv 1.tmp 1.pt'  # a look at what is being written would find more
+    )
+    save = f'cat "$HEADRACE_PREEMPT_FILE"; {named}; test -n "$HEADRACE_PREEMPT_DEADLINE"'
     job = await feed.start(0, "sh", "-c", script, on_abort=("sh", "-c", save))
     await feed.started(job)
     await until_printed(feed, job, "running\n")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from headrace.host.layouts import DEFAULT
 from tests.integration.api import Api, installation, until
 from tests.patience import PATIENCE
 
@@ -43,7 +44,7 @@ def api(browser: Browser) -> Iterator[Api]:
 @contextmanager
 def two_tenants() -> Iterator[Api]:
     """An installation in which alice of acme has jobs that run and one that waits, and eve of emca a job with a strange name."""
-    with installation(model="H100-80GB+busy40") as api:
+    with installation(model="H100-80GB+busy40", layout=DEFAULT) as api:
         for who in ("alice", "boss", "eve", "chief"):
             tenant = "emca" if who in ("eve", "chief") else "acme"
             api.tokens[who] = api.run("token", "create", "--user", who, "--tenant", tenant).strip()
