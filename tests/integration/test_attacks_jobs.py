@@ -66,7 +66,7 @@ for known in credentials/owner.json credentials/operator.json installation.json 
   [ -r "$DATA/$known" ] && echo "reads $known"
 done
 for process in /proc/[0-9]*; do
-  [ -r "$process/environ" ] && tr '\\0' '\\n' < "$process/environ" 2>/dev/null | grep -q '^HEADRACE_NATS_PASSWORD=' && echo "sees $process"
+  { tr '\\0' '\\n' < "$process/environ" | grep -q '^HEADRACE_NATS_PASSWORD='; } 2>/dev/null && echo "sees $process"
 done
 "$PYTHON" -m headrace.cli token create --admin --data "$DATA" >/dev/null 2>&1 && echo "has made itself an administrator"
 for name in local.sock api.sock; do
