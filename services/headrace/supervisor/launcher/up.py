@@ -119,6 +119,7 @@ class Up:
             choose_port(self._wanted_api_port, None, flag="--api-port")
         check(self.installation, self.settings)
         self._write()
+        await self.children.fork_from(process_specs.IMPORTED_ONCE)
         preparing = asyncio.create_task(asyncio.to_thread(self._prepare_postgres))
         try:
             inspector = await self.start_nats()

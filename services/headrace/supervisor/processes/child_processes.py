@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from headrace.bus.niceness import lower_priority
 from headrace.bus.variables import BROKEN, DOUBTED
+from headrace.supervisor.processes.beginning import NOT_STARTED, begin
+from headrace.supervisor.processes.fork_server import Start
+from headrace.supervisor.processes.forked import IS_POSSIBLE, ForkedProcess, ForkServer
 from headrace.supervisor.processes.log_file import LogFile
 from headrace.supervisor.processes.pidfile import ChildView
 
@@ -33,10 +33,6 @@ FORGIVEN_AFTER = 3_600.0
 LAST_WORDS = 0.5
 REASON_MAX = 500
 PIECE = 64 * 1024
-NOT_STARTED = 127
-
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 class ProcessAccount(NamedTuple):
@@ -52,7 +48,8 @@ class Program(NamedTuple):
     `stop_signal` asks it to end, `hurry_signal` to do so at once; `stop_within` seconds later it is killed. `dies_with` is the signal it
     gets when the supervisor dies. An exit code in `final` means that a restart would not help, and so does `DOUBTED` twice in a row.
     `account` None: the supervisor's. `nice`: increment of niceness. `umask`: of the files that it makes; -1: the supervisor's. `parts`: the
-    services that share the process, by the names of their instances; empty: one, called as the program.
+    services that share the process, by the names of their instances; empty: one, called as the program. `is_forked`: `argv` is `python -m`,
+    and a fork server may run the module.
     """
 
     name: str
@@ -68,6 +65,7 @@ class Program(NamedTuple):
     directory: Path | None = None
     umask: int = 0o077
     parts: tuple[str, ...] = ()
+    is_forked: bool = False
 
 
 class ChildSupervision(Protocol):
@@ -86,10 +84,13 @@ class ChildSupervision(Protocol):
 class Child:
     """One program, kept alive from `start` to `stop`. `changed` is called whenever its view has changed.
 
-    `supervision`: supervises the child further, if given.
+    `supervision`: supervises the child further, if given. `fork_server`: forks what may be forked; without it, and if it has ended, each
+    program is executed.
     """
 
-    def __init__(self, program: Program, log: LogFile, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, program: Program, log: LogFile, changed: Callable[[], None], fork_server: ForkServer | None = None
+    ) -> None:
         self.program = program
         self.log = log
         self.restarts = 0
@@ -98,8 +99,9 @@ class Child:
         self.trouble = ""
         self.supervision: ChildSupervision | None = None
         self._changed = changed
+        self._fork_server = fork_server
         self._since = 0
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | ForkedProcess | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
@@ -204,7 +206,10 @@ class Child:
             await asyncio.wait({listener}, timeout=LAST_WORDS)  # no longer: a grandchild may hold the pipe open
             listener.cancel()
 
-    async def _spawn(self, theirs: int) -> asyncio.subprocess.Process:
+    async def _spawn(self, theirs: int) -> asyncio.subprocess.Process | ForkedProcess:
+        if self._fork_server is not None and self.program.is_forked:
+            with contextlib.suppress(OSError):
+                return await self._fork_server.start(_request(self.program), theirs)
         # a pipe of asyncio's own would keep `wait` from returning while a grandchild holds it open
         supervisor, program, account = os.getpid(), self.program, self.program.account
         return await asyncio.create_subprocess_exec(
@@ -219,7 +224,7 @@ class Child:
             group=account.group if account else None,
             extra_groups=[] if account else None,
             umask=program.umask,
-            preexec_fn=lambda: _begin(supervisor, program.dies_with, program.nice),
+            preexec_fn=lambda: begin(supervisor, program.dies_with, program.nice),
         )
 
     async def _listen(self, output: int) -> None:
@@ -254,13 +259,22 @@ class Children:
         self._logs = logs
         self._changed = changed
         self._layers: list[list[Child]] = []
+        self._fork_server: ForkServer | None = None
 
     def __iter__(self) -> Iterator[Child]:
         return (child for layer in self._layers for child in layer)
 
+    async def fork_from(self, modules: Iterable[str]) -> None:
+        """Fork the programs that may be forked from a process that has imported these modules."""
+        if IS_POSSIBLE:
+            self._fork_server = await ForkServer.open(modules)
+
     def start(self, *programs: Program, supervision: Callable[[Child], ChildSupervision] | None = None) -> list[Child]:
         """Start programs that need the former ones, but not each other. `supervision`: returns the supervision of each."""
-        layer = [Child(program, LogFile(self._logs / f"{program.name}.log"), self._changed) for program in programs]
+        layer = [
+            Child(program, LogFile(self._logs / f"{program.name}.log"), self._changed, self._fork_server)
+            for program in programs
+        ]
         self._layers.append(layer)
         for child in layer:
             child.supervision = None if supervision is None else supervision(child)
@@ -276,6 +290,8 @@ class Children:
         for layer in reversed(self._layers):
             progress(", ".join(child.program.name for child in layer))
             await asyncio.gather(*(child.stop(at_once=at_once) for child in layer))
+        if self._fork_server is not None:
+            await self._fork_server.close()
 
 
 def reason(line: str) -> str:
@@ -288,11 +304,6 @@ def reason(line: str) -> str:
     return f"{output}. {entry['help']}"[:REASON_MAX] if entry.get("help") else output[:REASON_MAX]
 
 
-def _begin(supervisor: int, number: int, nice: int) -> None:
-    """Run in the child before it executes the program: end with the supervisor, and at once if it has already ended."""
-    if nice:
-        lower_priority(nice)
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, number)
-        if os.getppid() != supervisor:
-            os._exit(NOT_STARTED)
+def _request(program: Program) -> Start:
+    directory = None if program.directory is None else str(program.directory)
+    return Start(program.argv, dict(program.env), directory, program.umask, program.nice, program.dies_with)

@@ -31,7 +31,7 @@ from headrace.client.endpoint import CREDENTIALS, Login
 from headrace.client.endpoint import URL as CLIENT_URL
 from headrace.contracts.facts.writers import GOVERNANCE, PROVISIONER
 from headrace.health.config import LISTEN, TARGETS, TOKEN
-from headrace.host.layouts import ALONE, LAYOUTS, process_name
+from headrace.host.layouts import ALONE, LAYOUTS, SHARING, process_name
 from headrace.supervisor.errors import InstallationError
 from headrace.supervisor.installation import CALLOUT, Installation, Settings
 from headrace.supervisor.ledger_roles import NATS
@@ -49,6 +49,13 @@ GATEWAY = "gateway"
 NODE = "node-"
 EXECUTOR = "headrace.node_executor"
 HOST = "headrace.host"
+IMPORTED_ONCE = (
+    "headrace.bus.process",
+    "headrace.service.hosting",
+    *(f"headrace.{name}.service" for name in (*SHARING, *ALONE, CALLOUT)),
+    "headrace.node_executor.main",
+)
+"""Modules of which all our processes consist."""
 POSTGRES_DSN = "HEADRACE_POSTGRES_DSN"
 CURRENCY = "HEADRACE_CURRENCY"
 HOLD_LEVEL = "HEADRACE_HOLD_LEVEL"
@@ -158,6 +165,7 @@ def _process(installation: Installation, url: str, hosted: Mapping[str, tuple[st
         stop_within=SERVICE_STOPS_WITHIN,
         directory=installation.directory,
         parts=parts if len(parts) > 1 else (),
+        is_forked=True,
     )
 
 
@@ -174,6 +182,7 @@ def callouts(installation: Installation, url: str) -> tuple[Program, ...]:
             environment | {SYSTEM_USER: system.name, SYSTEM_PASSWORD: system.password, INSTANCE: f"{CALLOUT}-{number}"},
             stop_within=SERVICE_STOPS_WITHIN,
             directory=installation.directory,
+            is_forked=True,
         )
         for number in (1, 2)
     )
@@ -210,6 +219,7 @@ def node(installation: Installation, url: str, settings: Settings, name: str) ->
         hurry_signal=signal.SIGQUIT,
         final=frozenset({2, BROKEN}),
         directory=installation.directory,
+        is_forked=True,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.cli.main import main, parser
-from headrace.cli.operations import up
+from headrace.cli.operations import keep_up, up
 from headrace.supervisor.installation import Installation, Settings
 from headrace.supervisor.network.ports import PortTaken
 from headrace.supervisor.processes.pidfile import Lock, RunningInstallation, write_running
@@ -51,7 +51,7 @@ def test_an_up_that_cannot_says_why_in_one_line(monkeypatch, capsys, installatio
         async def __aexit__(self, *_):
             raise AssertionError
 
-    monkeypatch.setattr(up, "Up", Impossible)
+    monkeypatch.setattr(keep_up, "Up", Impossible)
     assert main(["up", "--data", str(installation.directory), "--nats-port", "4222"]) == 1
     assert capsys.readouterr().err == "headrace: port 4222 is taken\n"
 

@@ -1,0 +1,140 @@
+"""Runs as `python -m headrace.supervisor.processes.fork_server FD MODULE...`: imports modules once, then forks a process for each request.
+
+Most of what a service does to start is to import what it runs. A process that is forked has that already, and shares its memory with the
+others.
+
+Requests and answers are messages of the sequential packet socket FD, JSON. A request comes with the file that becomes the output of the
+process; `Started` comes with a descriptor of the process (pidfd). It ends when the socket is closed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+import headrace.health.without_rich  # noqa: F401 - before structlog
+from headrace.supervisor.processes.beginning import begin
+
+OUTPUT, ERRORS = 1, 2
+MESSAGE_MAX = 1 << 20
+COMMAND_MAX = 4096
+"""Bytes of the command that `ps` shows of a process; the server keeps them free in its own command."""
+_ARG_START, _ARG_END = 45, 46
+"""Fields of /proc/PID/stat behind the name of the program."""
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Request for a process: `argv` is `python [-P] -m MODULE ARGUMENT...`; `umask` -1: the server's."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    directory: str | None
+    umask: int
+    nice: int
+    dies_with: int
+
+
+class Started(msgspec.Struct, frozen=True, tag="started"):
+    """Answer to a request, in the order of the requests."""
+
+    pid: int
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """A process has ended; `code` is its exit code, negative for a signal."""
+
+    pid: int
+    code: int
+
+
+def main() -> None:
+    link = socket.socket(fileno=int(sys.argv[1]))
+    for module in sys.argv[2].split():
+        import_module(module)
+    gc.collect()
+    gc.freeze()  # else a search for garbage in a process would copy the memory that all share
+    start = _serve(link)
+    if start is not None:
+        del link
+        _run(start)
+
+
+def _serve(link: socket.socket) -> Start | None:
+    """Fork as asked until the socket is closed. Returns None in the server, and in a new process what it is to be."""
+    child_ended, theirs = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(theirs)
+    while True:
+        ready, _, _ = select.select([link.fileno(), child_ended], [], [])
+        if child_ended in ready:
+            os.read(child_ended, 4096)
+            _report(link)
+        if link.fileno() not in ready:
+            continue
+        message, files, _, _ = socket.recv_fds(link, MESSAGE_MAX, 1)
+        if not message:
+            return None
+        start, server = msgspec.json.decode(message, type=Start), os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for number in (child_ended, theirs, link.detach()):
+                os.close(number)
+            os.setsid()
+            begin(server, start.dies_with, start.nice)
+            os.dup2(files[0], OUTPUT)
+            os.dup2(files[0], ERRORS)
+            os.close(files[0])
+            return start
+        os.close(files[0])
+        process = os.pidfd_open(pid)
+        socket.send_fds(link, [msgspec.json.encode(Started(pid))], [process])
+        os.close(process)
+
+
+def _report(link: socket.socket) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not pid:
+            return
+        link.send(msgspec.json.encode(Ended(pid, os.waitstatus_to_exitcode(status))))
+
+
+def _run(start: Start) -> None:
+    """Become the process."""
+    if start.umask >= 0:
+        os.umask(start.umask)
+    if start.directory is not None:
+        os.chdir(start.directory)
+    os.environ.clear()
+    os.environ.update(start.env)
+    _show(start.argv)
+    module = start.argv.index("-m") + 1
+    sys.argv[1:] = start.argv[module + 1 :]
+    runpy.run_module(start.argv[module], run_name="__main__", alter_sys=True)
+
+
+def _show(argv: tuple[str, ...]) -> None:
+    """Have `ps` show this command instead of the server's, as far as there is room."""
+    fields = Path("/proc/self/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+    start, end = int(fields[_ARG_START]), int(fields[_ARG_END])
+    command = b"\0".join(word.encode() for word in argv)[: end - start - 1]
+    ctypes.memmove(start, command.ljust(end - start, b"\0"), end - start)
+
+
+if __name__ == "__main__":
+    main()
