@@ -44,6 +44,7 @@ def processes(folder: Path) -> dict[str, list[psutil.Process]]:
     for name, pid in pids.items():
         process = psutil.Process(pid)
         found[name] = [process, *([] if name == "up" else process.children(recursive=True))]
+    found["fork server"] = [process for process in psutil.Process(running.pid).children() if process.pid not in pids.values()]
     return found
 
 

@@ -32,6 +32,8 @@ from headrace.client import connect
 from headrace.client.submissions import make_submission
 from headrace.contracts.facts.writers import ADMISSION, ALLOCATOR, AUDIT, GOVERNANCE, PREEMPTION
 from headrace.supervisor.installation import Installation
+from headrace.supervisor.processes.pidfile import read_running
+from headrace.supervisor.processes.process_specs import services
 from headrace.supervisor.service_query import ask_service, operator_client
 
 if TYPE_CHECKING:
@@ -44,11 +46,14 @@ ALONE = (ADMISSION, GOVERNANCE, AUDIT)
 
 
 @contextmanager
-def second(process: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Another process that is told what the first was told."""
-    first = psutil.Process(process)
-    with log.open("ab") as output:
-        other = subprocess.Popen(first.cmdline(), env=first.environ(), stdout=output, stderr=output, cwd=first.cwd())
+def second(folder: Path, service: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process of the service, started as the first was."""
+    installation = Installation(folder)
+    running = read_running(installation)
+    assert running is not None
+    (program,) = (one for one in services(installation, running.url, "") if service in (one.parts or (one.name,)))
+    with (folder / f"{service}-second.log").open("ab") as output:
+        other = subprocess.Popen(program.argv, env=dict(program.env), stdout=output, stderr=output, cwd=program.directory)
     try:
         yield other
     finally:
@@ -89,7 +94,7 @@ async def doubled(folder: Path, client: Client, service: str, seconds: float, co
     process, lives, granted = pid(folder, service), restarts(folder)[service], len(count.granted)
     os.kill(process, signal.SIGSTOP)
     try:
-        with second(process, folder / f"{service}-second.log") as other:
+        with second(folder, service) as other:
 
             async def answers() -> bool:
                 return await ask_service(client, service, 1.0) is not None

@@ -33,6 +33,8 @@ from headrace.client import connect
 from headrace.client.client import Client
 from headrace.client.errors import HeadraceError
 from headrace.client.submissions import make_submission
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.processes.postgres import address
 from tests.chaos.clouds import JOB, Bill, Ec2Cloud, LocalCloud, now
 from tests.chaos.judging import Verdict, read_ledger, see_books, see_jobs, see_rules
 from tests.chaos.place import Place
@@ -114,9 +116,9 @@ class BurstPlace(Place):
         self.headrace("apply", "-f", str(documents))
 
     def dsn(self) -> str:
-        """Where the books are, as their service was started."""
-        environment = psutil.Process(self.pid("accounting")).environ()
-        return environment["HEADRACE_POSTGRES_DSN"]
+        """Where the books are."""
+        installation = Installation(self.data)
+        return address(installation.postgres, installation.postgres_password())
 
 
 class Campaign:

@@ -6,26 +6,14 @@ import asyncio
 import json
 
 import asyncpg
-import psutil
 
+from headrace.supervisor.installation import Installation
+from headrace.supervisor.processes.postgres import address
 from tests.integration.machine import Machine
 from tests.patience import PATIENCE
 
 SHOW = "echo $HEADRACE_ARRAY_INDEX of $HEADRACE_ARRAY_COUNT; exit $((HEADRACE_ARRAY_INDEX == 3))"
 WHOSE = ("--queue", "rnd/one", "--user", "alice")
-
-
-def dsn_of(place: Machine) -> str:
-    """Where its books are, as their service was started."""
-    for process in psutil.process_iter():
-        try:
-            environment = process.environ()
-        except psutil.Error:
-            continue
-        dsn = environment.get("HEADRACE_POSTGRES_DSN", "")
-        if dsn and (str(place.data) in dsn or environment.get("HEADRACE_DATA") == str(place.data)):
-            return dsn
-    raise AssertionError("its service of the books does not run")
 
 
 async def results(dsn: str) -> list[tuple[object, ...]]:
@@ -68,7 +56,8 @@ async def test_an_array_runs_with_its_indices_and_is_cancelled_in_part(place: Ma
     place.until(lambda: '"cancelled": 100' in place.done("job", "long", "--user", "alice", "--json"))
 
     shown = [(1, "succeeded"), (3, "failed"), (5, "succeeded"), *((index, "cancelled") for index in range(100))]
-    dsn = dsn_of(place)
+    installation = Installation(place.data)
+    dsn = address(installation.postgres, installation.postgres_password())
     async with asyncio.timeout(PATIENCE):
         while await results(dsn) != shown:
             await asyncio.sleep(0.2)
