@@ -1,4 +1,4 @@
-"""Runs as `python -m headrace.supervisor.processes.fork_server FD MODULE...`: imports modules once, then forks a process for each request.
+"""Runs as `python -m headrace.supervisor.processes.fork_server FD MODULES`: imports modules once, then forks a process for each request.
 
 Most of what a service does to start is to import what it runs. A process that is forked has that already, and shares its memory with the
 others.
@@ -115,7 +115,7 @@ def _report(link: socket.socket) -> None:
 
 
 def _run(start: Start) -> None:
-    """Become the process."""
+    """Become the process that was asked for."""
     if start.umask >= 0:
         os.umask(start.umask)
     if start.directory is not None:

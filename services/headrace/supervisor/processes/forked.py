@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -93,6 +94,8 @@ class ForkServer:
     async def close(self) -> None:
         """End the server, and with it what still runs."""
         self._leave()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
         await self._process.wait()
 
     def _read(self) -> None:
@@ -108,7 +111,11 @@ class ForkServer:
         answer = msgspec.json.decode(message, type=Started | Ended)
         if isinstance(answer, Started):
             process = self._running[answer.pid] = ForkedProcess(answer.pid, files[0])
-            self._requests.popleft().set_result(process)
+            request = self._requests.popleft()
+            if request.cancelled():
+                process.send_signal(signal.SIGKILL)
+            else:
+                request.set_result(process)
         else:
             self._running.pop(answer.pid).ended(answer.code)
 
@@ -117,8 +124,10 @@ class ForkServer:
             return
         asyncio.get_running_loop().remove_reader(self._link)
         self._link.close()
-        while self._requests:
-            self._requests.popleft().set_exception(ConnectionError("the fork server has ended"))
+        for request in self._requests:
+            if not request.cancelled():
+                request.set_exception(ConnectionError("the fork server has ended"))
+        self._requests.clear()
         for process in self._running.values():
             process.watch()
         self._running.clear()

@@ -55,7 +55,7 @@ IMPORTED_ONCE = (
     *(f"headrace.{name}.service" for name in (*SHARING, *ALONE, CALLOUT)),
     "headrace.node_executor.main",
 )
-"""Modules of which all our processes consist."""
+"""Modules that contain what services and nodes run."""
 POSTGRES_DSN = "HEADRACE_POSTGRES_DSN"
 CURRENCY = "HEADRACE_CURRENCY"
 HOLD_LEVEL = "HEADRACE_HOLD_LEVEL"

@@ -166,6 +166,20 @@ async def test_what_still_runs_ends_with_the_server(tmp_path, modules):
     assert is_gone(process.pid)
 
 
+async def test_a_process_that_is_no_longer_asked_for_is_killed(tmp_path, modules):
+    server = await ForkServer.open(["reporting"])
+    command, output = (sys.executable, "-P", "-m", "reporting", "stay"), tmp_path / "output"
+    with output.open("wb") as file:
+        asking = asyncio.create_task(server.start(Start(command, {}, None, -1, 0, signal.SIGKILL), file.fileno()))
+        await asyncio.sleep(0)
+        asking.cancel()
+        other = await server.start(Start(command, {}, None, -1, 0, signal.SIGKILL), file.fileno())
+    parent = psutil.Process(other.pid).parent()
+    await until(lambda: parent.children() == [psutil.Process(other.pid)])
+    await server.close()
+    assert asking.cancelled()
+
+
 def test_what_is_imported_once_starts_no_thread_and_opens_no_file():
     """A fork copies the thread that forks, and none beside it."""
     code = (
