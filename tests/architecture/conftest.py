@@ -10,7 +10,8 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="module")
 def _no_search_for_garbage() -> Iterator[None]:
-    """Syntax trees of a thousand files stay in memory: to search them for garbage takes as long as to look at them."""
+    """Syntax trees of a thousand files stay in memory: to search them for garbage, also at the end, takes as long as to look at them."""
     gc.disable()
     yield
+    gc.freeze()
     gc.enable()
