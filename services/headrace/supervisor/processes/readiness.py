@@ -26,6 +26,10 @@ from headrace.supervisor.processes.child_processes import Child, reason
 
 LOOK_EVERY = 0.05
 DEATHS_MAX = 3
+DIES_FOR = 10.0
+"""Seconds after which a service that has ended that often is given up: of several NATS servers, one that copies anew may take FEED with it
+for a moment, and a forked service ends three times within one.
+"""
 PATIENCE = 60.0
 """Seconds without progress after which a part that runs and does not answer is given up."""
 ANSWER_WITHIN = 1.0
@@ -46,19 +50,24 @@ class AddressInUse(NotReady):
     """Another program listens on the part's port."""
 
 
-async def until_ready(child: Child, ask: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
+async def until_ready(
+    child: Child, ask: Callable[[], Awaitable[object]], patience: float = PATIENCE, *, dies_for: float = 0.0
+) -> None:
     """Ask again until the answer is True. Any other answer that changes is progress.
 
-    Raises `NotReady` if it dies or hangs, `AddressInUse` if it says so and runs on.
+    Raises `NotReady` if it hangs, or has died `DEATHS_MAX` times and goes on dying for `dies_for` seconds; `AddressInUse` if it says so and
+    runs on.
     """
     restarts, before = child.restarts, child.log.last_line()
     last: object = None
-    deadline = time.monotonic() + patience
+    began = time.monotonic()
+    deadline = began + patience
     while True:
         answer = await ask()
         if answer is True:
             return
-        if child.state == "given-up" or child.restarts - restarts >= DEATHS_MAX:
+        dies = child.restarts - restarts >= DEATHS_MAX and time.monotonic() - began >= dies_for
+        if child.state == "given-up" or dies:
             raise NotReady(f"{child.program.name} does not start: {_last_words(child)}")
         if ADDRESS_IN_USE in (line := child.log.last_line()) and line != before:
             raise AddressInUse(f"{child.program.name} does not start: {_last_words(child)}")

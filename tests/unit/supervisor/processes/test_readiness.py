@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from types import SimpleNamespace
 from unittest.mock import AsyncMock
 
@@ -15,7 +16,8 @@ from headrace.contracts.messages.queries import Answer, ServiceView
 from headrace.contracts.transport.codec import encode
 from headrace.supervisor.processes import readiness
 from headrace.supervisor.processes.log_file import LogFile
-from headrace.supervisor.processes.readiness import AddressInUse, Inspector, NotReady, is_well, listens, until_ready
+from headrace.supervisor.processes.readiness import DEATHS_MAX, AddressInUse, Inspector, NotReady, is_well, listens, until_ready
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -57,6 +59,26 @@ async def test_a_part_that_dies_again_and_again_is_given_up_with_its_last_words(
     with pytest.raises(NotReady) as caught:
         await until_ready(child, ask)
     assert str(caught.value) == f"feed does not start: {reason}; more in {child.log.path}"
+
+
+async def test_a_part_that_may_die_for_a_while_is_ready_when_it_lives(child):
+    async def ask():
+        child.restarts += 1
+        return child.restarts > 2 * DEATHS_MAX
+
+    await until_ready(child, ask, dies_for=PATIENCE)
+    assert child.restarts == 2 * DEATHS_MAX + 1
+
+
+async def test_a_part_that_dies_for_longer_than_it_may_is_given_up(child):
+    async def ask():
+        child.restarts += 1
+        return False
+
+    began = time.monotonic()
+    with pytest.raises(NotReady, match="feed does not start"):
+        await until_ready(child, ask, dies_for=0.2)
+    assert time.monotonic() - began >= 0.2
 
 
 async def test_a_part_that_gave_up_by_itself_is_not_waited_for(child):
