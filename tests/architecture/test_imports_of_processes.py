@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -31,3 +32,20 @@ def test_a_process_loads_what_draws_on_terminals_and_writes_metrics_only_when_it
     loaded = set(ended.stdout.split())
     assert "structlog" in loaded
     assert loaded & {"prometheus_client", "rich"} == set()
+
+
+TAKEN = """
+import sys
+from headrace.cli.main import main
+code = main(["up", "--data", sys.argv[1], "--api-port", sys.argv[2]])
+print(code, "structlog" in sys.modules, "rich" in sys.modules)
+"""
+
+
+def test_so_does_the_foreground_of_up(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = subprocess.run(
+            [sys.executable, "-P", "-c", TAKEN, tmp_path, str(port)], capture_output=True, text=True, check=True
+        )
+    assert ended.stdout.splitlines()[-1] == "1 True False"

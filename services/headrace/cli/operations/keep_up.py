@@ -13,7 +13,6 @@ import time
 
 import structlog
 
-import headrace.health.without_rich  # noqa: F401 - before structlog
 from headrace.bus.log import LogError
 from headrace.cli.arguments import Failed
 from headrace.cli.operations.page import STAYS_FOR

@@ -113,6 +113,7 @@ def up(args: argparse.Namespace) -> int:
     settings = changed_settings(installation.settings(), args)
     if args.detach:
         return _detach(installation, args)
+    import headrace.health.without_rich  # noqa: F401, PLC0415 - before structlog
     from headrace.cli.operations.keep_up import keep_up  # noqa: PLC0415 - takes half a second, which `down` and `up --detach` do not need
 
     return keep_up(installation, settings, args)

@@ -32,7 +32,7 @@ from headrace.supervisor.processes.child_processes import Child, Children, Child
 from headrace.supervisor.processes.job_isolation import check, summary
 from headrace.supervisor.processes.pidfile import Lock, RunningInstallation, write_running
 from headrace.supervisor.processes.postgres import PostgresSettings, accepts, prepare, repair_command
-from headrace.supervisor.processes.readiness import DIES_FOR, WHO, AddressInUse, Inspector, NotReady, is_well, until_ready
+from headrace.supervisor.processes.readiness import WHO, AddressInUse, Inspector, NotReady, is_well, until_ready
 
 API_PORT = 8080
 HEALTH_PATH = "/healthz"
@@ -221,7 +221,7 @@ class Up:
             if child.program in doors:
                 await until_ready(child, inspector.callout_answers)
             else:
-                await until_ready(child, lambda: inspector.caught_up(name, tip), dies_for=DIES_FOR)
+                await until_ready(child, lambda: inspector.caught_up(name, tip))
             self._progress(name, "ready")
 
         parts = [(child, part) for child in started for part in child.program.parts or (child.program.name,)]

@@ -65,7 +65,6 @@ def main() -> None:
     gc.freeze()  # else a search for garbage in a process would copy the memory that all share
     start = _serve(link)
     if start is not None:
-        del link
         _run(start)
 
 

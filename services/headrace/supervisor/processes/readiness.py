@@ -27,8 +27,8 @@ from headrace.supervisor.processes.child_processes import Child, reason
 LOOK_EVERY = 0.05
 DEATHS_MAX = 3
 DIES_FOR = 10.0
-"""Seconds after which a service that has ended that often is given up: of several NATS servers, one that copies anew may take FEED with it
-for a moment, and a forked service ends three times within one.
+"""Seconds after which a process that may be forked is given up if it has ended that often. Forked, it ends three times within one second;
+of several NATS servers, one that copies anew may take FEED with it for that long.
 """
 PATIENCE = 60.0
 """Seconds without progress after which a part that runs and does not answer is given up."""
@@ -50,17 +50,15 @@ class AddressInUse(NotReady):
     """Another program listens on the part's port."""
 
 
-async def until_ready(
-    child: Child, ask: Callable[[], Awaitable[object]], patience: float = PATIENCE, *, dies_for: float = 0.0
-) -> None:
+async def until_ready(child: Child, ask: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
     """Ask again until the answer is True. Any other answer that changes is progress.
 
-    Raises `NotReady` if it hangs, or has died `DEATHS_MAX` times and goes on dying for `dies_for` seconds; `AddressInUse` if it says so and
-    runs on.
+    Raises `NotReady` if it hangs, or has died `DEATHS_MAX` times, one that may be forked for `DIES_FOR` seconds; `AddressInUse` if it says
+    so and runs on.
     """
     restarts, before = child.restarts, child.log.last_line()
     last: object = None
-    began = time.monotonic()
+    began, dies_for = time.monotonic(), DIES_FOR if child.program.is_forked else 0.0
     deadline = began + patience
     while True:
         answer = await ask()

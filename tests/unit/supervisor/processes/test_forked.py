@@ -20,7 +20,7 @@ from headrace.supervisor.processes.process_specs import IMPORTED_ONCE
 from tests.patience import PATIENCE
 
 REPORT = r"""
-import json, os, signal, sys, threading
+import json, os, signal, sys
 if __name__ == "__main__":
     mask = os.umask(0)
     report = json.dumps({

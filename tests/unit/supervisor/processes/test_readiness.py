@@ -25,7 +25,7 @@ def child(tmp_path):
     """A child as `until_ready` sees it."""
     log = LogFile(tmp_path / "feed.log")
     yield SimpleNamespace(
-        program=SimpleNamespace(name="feed"), log=log, restarts=0, state="running", exit_code=None, trouble=""
+        program=SimpleNamespace(name="feed", is_forked=False), log=log, restarts=0, state="running", exit_code=None, trouble=""
     )
     log.close()
 
@@ -61,23 +61,29 @@ async def test_a_part_that_dies_again_and_again_is_given_up_with_its_last_words(
     assert str(caught.value) == f"feed does not start: {reason}; more in {child.log.path}"
 
 
-async def test_a_part_that_may_die_for_a_while_is_ready_when_it_lives(child):
+async def test_a_part_that_may_be_forked_and_dies_for_a_while_is_ready_when_it_lives(child, monkeypatch):
+    monkeypatch.setattr(readiness, "DIES_FOR", PATIENCE)
+
     async def ask():
         child.restarts += 1
         return child.restarts > 2 * DEATHS_MAX
 
-    await until_ready(child, ask, dies_for=PATIENCE)
+    child.program.is_forked = True
+    await until_ready(child, ask)
     assert child.restarts == 2 * DEATHS_MAX + 1
 
 
-async def test_a_part_that_dies_for_longer_than_it_may_is_given_up(child):
+async def test_a_part_that_may_be_forked_and_dies_for_longer_is_given_up(child, monkeypatch):
+    monkeypatch.setattr(readiness, "DIES_FOR", 0.2)
+
     async def ask():
         child.restarts += 1
         return False
 
+    child.program.is_forked = True
     began = time.monotonic()
     with pytest.raises(NotReady, match="feed does not start"):
-        await until_ready(child, ask, dies_for=0.2)
+        await until_ready(child, ask)
     assert time.monotonic() - began >= 0.2
 
 
