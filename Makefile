@@ -10,9 +10,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 SOURCES := contracts services node-executor
 FORMER := headrace-contracts headrace-services headrace-node-executor
 PAGE := services/headrace/dashboard/web
-INSTALLING := tests/end_to_end tests/integration tests/page
-DISTRIBUTED := --dist loadfile --no-loadscope-reorder --durations 10
-WORKERS = $(shell $(PYTHON) -c 'import os; print(1 + (os.cpu_count() or 1))')
+DISTRIBUTED = --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
+WORKERS = $(shell $(PYTHON) -c 'import os; print(2 + (os.cpu_count() or 1))')
 PINNING := .lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 COVERING ?= tests/unit tests/scenarios tests/properties
 FLOOR ?= 90
@@ -21,7 +20,7 @@ FLOOR ?= 90
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up down demo docs page check-page test test-page test-page-memory test-api test-chart test-compiled test-compose test-containers test-daemonset test-deploy test-k8s test-k8s-orders test-systemd test-pythons test-vm check check-quick coverage hooks release properties sim scenarios schemas format lock
+.PHONY: help setup up down demo docs page check-page test test-all test-attacks test-failures test-page test-page-memory test-api test-chart test-compiled test-compose test-containers test-daemonset test-deploy test-k8s test-k8s-orders test-systemd test-pythons test-vm check check-quick coverage hooks release properties sim scenarios schemas format lock
 .PHONY: chaos chaos-burst durability load rolling
 .PHONY: bench bench-api bench-bursting bench-calibrate bench-cli bench-failover bench-kai bench-kueue bench-kueue-large bench-layouts bench-packing bench-peers bench-scale bench-slices bench-storm bench-top bench-trace bench-whatif
 
@@ -40,9 +39,16 @@ demo: $(INSTALLED) ## start everything, play the worked example with real proces
 	@$(if $(COMPILED),,echo "The rules run as plain Python here; make demo COMPILED=1 compiles them first (about two minutes, takes a C compiler)")
 	@$(BIN)/headrace demo
 
-test: $(INSTALLED) ## run every test: those of one process, then those that start installations; some wait, so more at a time than cores
-	@$(BIN)/pytest --numprocesses $(WORKERS) $(DISTRIBUTED) $(INSTALLING:%=--ignore %)
-	@$(BIN)/pytest --numprocesses 4 $(DISTRIBUTED) $(INSTALLING)
+test: $(INSTALLED) ## run the tests: rules, modules, whole installations, the page; some wait, so more at a time than cores
+	@$(BIN)/pytest $(DISTRIBUTED) --ignore tests/architecture
+
+test-attacks: $(INSTALLED) ## what users, jobs, nodes and strangers who mean harm try against a bus, an API and a machine; three minutes
+	@$(BIN)/pytest $(DISTRIBUTED) tests/integration/attacks
+
+test-failures: $(INSTALLED) ## lost and damaged stores, three NATS servers, backups, what creates nodes killed again and again; five minutes
+	@$(BIN)/pytest $(DISTRIBUTED) tests/integration/failures
+
+test-all: check test test-attacks test-failures ## make check and all tests that need nothing but Python; what CI runs, with more histories
 
 test-api: $(INSTALLED) ## several thousand made-up requests against the served API, by schemathesis in an environment of its own
 	@test -x .schemathesis/bin/schemathesis || { echo "Making .schemathesis"; $(PYTHON) -m venv .schemathesis && \

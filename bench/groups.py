@@ -293,7 +293,7 @@ def trace(_size: Size) -> Found:
 
 
 PROOFS = {
-    "Q4": ("tests/integration/test_verify.py", "tests/integration/test_repair.py"),
+    "Q4": ("tests/integration/test_verify.py", "tests/integration/failures/test_repair.py"),
     "Q8": ("tests/integration/test_node_executor.py",),
 }
 

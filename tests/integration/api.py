@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from headrace.host.layouts import DEFAULT, TOGETHER
+from tests import commands
 from tests.patience import PATIENCE
 
 HEADRACE = (sys.executable, "-m", "headrace.cli")
@@ -74,7 +74,7 @@ class Api:
     def run(self, *words: str, who: str = "", **variables: str) -> str:
         """The output of the command, as the owner of the machine or by a token; `variables`: more of the environment."""
         env = self.env() | ({"HEADRACE_TOKEN": self.tokens[who]} if who else {}) | variables
-        ran = subprocess.run([*HEADRACE, *words], capture_output=True, text=True, timeout=PATIENCE, check=False, env=env)
+        ran = commands.run(words, env)
         assert ran.returncode == 0, (words, ran.stdout, ran.stderr)
         return ran.stdout
 
@@ -139,7 +139,7 @@ def installation(issuers: str = "", model: str = "H100-80GB", layout: str = TOGE
             made.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS, "reason": "the first day"})
             yield made
         finally:
-            subprocess.run([*HEADRACE, "down", "--now"], env=made.env(), capture_output=True, check=False)
+            commands.run(("down", "--now"), made.env())
 
 
 def until(condition: Callable[[], Any]) -> Any:

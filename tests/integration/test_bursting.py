@@ -139,6 +139,9 @@ def test_a_notice_of_the_provider_moves_the_job_before_the_deadline(place: Machi
     assert place.job(job)["attempts"][0]["cause"] == "interrupted"
     ended = datetime.fromisoformat(place.job(job)["attempts"][0]["ended_at"])
     assert ended.timestamp() < deadline / 1_000_000 - 20
+    place.until(
+        lambda: len(place.job(job)["attempts"]) == 2
+    )  # else its next instance would have run nothing, which closes the pool
 
 
 def test_a_provisioner_that_is_killed_goes_on_where_it_was(place: Machine) -> None:
@@ -146,7 +149,7 @@ def test_a_provisioner_that_is_killed_goes_on_where_it_was(place: Machine) -> No
     faults(place).write_text('{"lose_answers": true}')
     full(place)
     job = place.submit("sleep 600")
-    place.until(lambda: set(faults(place).parent.glob("*/pid")) > before)
+    place.until(lambda: bool(set(faults(place).parent.glob("*/pid")) - before))
     os.kill(place.parts()["provisioner"]["pid"], signal.SIGKILL)
     faults(place).unlink()
     place.until_state(job, "running")

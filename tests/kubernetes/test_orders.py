@@ -1,4 +1,4 @@
-"""Random orders of everything that can happen around the bridge; `make test-k8s-orders` plays 10,000."""
+"""Random orders of everything that can happen around the bridge; CI plays 100, `make test-k8s-orders` 10,000."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import structlog
 
 from tests.kubernetes.orders import Play
 
-ORDERS = int(os.environ.get("HEADRACE_K8S_ORDERS", "60"))
+ORDERS = int(os.environ.get("HEADRACE_K8S_ORDERS", "20"))
 FIRST = int(os.environ.get("HEADRACE_K8S_FIRST", "1"))
-AT_ONCE = 20
+AT_ONCE = 10
 """Orders in one test, so that several processes share them."""
 
 

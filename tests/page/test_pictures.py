@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,12 @@ async ([one, other, different]) => {
   return count / (a.width * a.height);
 }
 """
+
+
+@pytest.fixture(scope="module")
+def chromium() -> str:
+    """The one that readers have: without windows, letters are drawn otherwise."""
+    return shutil.which("chromium") or ""
 
 
 @pytest.fixture(scope="module")

@@ -211,7 +211,7 @@ class TestWhatIsFound:
             return await honest(self, subject, payload, None)
 
         monkeypatch.setattr(JetStreamLog, "append", anyhow)
-        assert "void" in found(24).violations[0]
+        assert "void" in found(29).violations[0]
 
     def test_an_executor_that_forgets_what_it_has_begun(self, monkeypatch):
         monkeypatch.setattr(Journal, "began", lambda self, order: None)
@@ -244,7 +244,7 @@ class TestWhatIsFound:
         monkeypatch.setitem(
             life.RULES, (life.Phase.NOTIFIED, life.Notified), lambda lease, event, out: life.kill(lease, event.at, out)
         )
-        assert "was promised" in found(3).violations[0]
+        assert "was promised" in found(2).violations[0]
 
     def test_an_admission_that_passes_over_a_submission(self, monkeypatch):
         honest = Admission.judge_message
@@ -255,7 +255,7 @@ class TestWhatIsFound:
         monkeypatch.setattr(Admission, "judge_message", careless)
         assert "was acknowledged and was never judged" in " ".join(found(1).violations)
 
-    @pytest.mark.parametrize(("gateway", "first"), [(True, 22), (False, 5)], ids=["by the gateway", "by clients"])
+    @pytest.mark.parametrize(("gateway", "first"), [(True, 27), (False, 10)], ids=["by the gateway", "by clients"])
     def test_messages_that_bear_the_id_of_their_first_job(self, monkeypatch, gateway, first):
         """So that the server drops whatever begins with a job that has been submitted before, and says that it has it."""
         honest = Network.append
@@ -308,7 +308,7 @@ def test_a_plan_is_made_as_small_as_what_fails_allows():
 
 def test_a_run_that_fails_is_made_smaller_and_fails_in_the_same_way(monkeypatch):
     monkeypatch.setattr(Journal, "began", lambda self, order: None)
-    outcome = found(12)
+    outcome = found(3)
     sort = sort_of(outcome.violations[0])
     plan = draw(outcome.seed)
     small = shrink(plan, lambda plan: any(sort_of(one) == sort for one in play(plan).violations), tries=5)

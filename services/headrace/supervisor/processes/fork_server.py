@@ -9,6 +9,8 @@ process; `Started` comes with a descriptor of the process (pidfd). It ends when 
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import ctypes
 import gc
 import os
@@ -19,6 +21,7 @@ import socket
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -124,7 +127,26 @@ def _run(start: Start) -> None:
     _show(start.argv)
     module = start.argv.index("-m") + 1
     sys.argv[1:] = start.argv[module + 1 :]
-    runpy.run_module(start.argv[module], run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(start.argv[module], run_name="__main__", alter_sys=True)
+    except SystemExit as ending:
+        if isinstance(ending.code, int):
+            _end(ending.code)
+        raise
+    _end(0)
+
+
+def _end(code: int) -> NoReturn:
+    """End the process, and leave its memory to the system.
+
+    To take all modules and their objects apart, as Python does, would first copy the memory that is shared: 70 ms of a processor for each
+    service of an installation that is stopped.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 def _show(argv: tuple[str, ...]) -> None:

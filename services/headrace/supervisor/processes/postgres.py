@@ -223,7 +223,9 @@ def _make(cluster: _Cluster) -> None:
     shutil.rmtree(new, ignore_errors=True)
     initdb = ("-D", str(new), "-U", "postgres", "--auth=reject", "--encoding=UTF8", "--no-locale")
     _check(cluster.run("initdb", *initdb), "initdb")
-    _sql(cluster, new, f"CREATE ROLE {NAME} LOGIN", f"CREATE DATABASE {NAME} OWNER {NAME}")
+    # The empty database that comes with a cluster becomes that of the books: to make another one copies three hundred files.
+    renamed = (f"ALTER DATABASE postgres RENAME TO {NAME}", f"ALTER DATABASE {NAME} OWNER TO {NAME}")
+    _sql(cluster, new, f"CREATE ROLE {NAME} LOGIN", *renamed)
     (new / "pg_hba.conf").write_text(_ACCESS)
     new.rename(cluster.data)
 
@@ -263,7 +265,7 @@ def _set_password(cluster: _Cluster, password: str) -> None:
 
 def _sql(cluster: _Cluster, data: Path, *statements: str) -> None:
     """Run statements while no server runs."""
-    words = ("--single", "-D", str(data), "-c", "standard_conforming_strings=on", "postgres")
+    words = ("--single", "-D", str(data), "-c", "standard_conforming_strings=on", "template1")
     done = cluster.run("postgres", *words, stdin="".join(f"{statement}\n" for statement in statements))
     _check(done, "the first start of PostgreSQL")
     if "ERROR:" in done.stderr:

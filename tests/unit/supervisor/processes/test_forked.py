@@ -34,6 +34,14 @@ if __name__ == "__main__":
         signal.pause()
     raise SystemExit(int(sys.argv[1]))
 """
+ENDING = r"""
+import atexit, sys
+if __name__ == "__main__":
+    atexit.register(print, "at the end")
+    print("not written yet")
+    if sys.argv[1] != "return":
+        sys.exit(int(sys.argv[1]) if sys.argv[1].isdigit() else sys.argv[1] or None)
+"""
 AS_EXECUTED = ("arguments", "variables", "umask", "directory", "module", "leads_session", "nice", "child_ended", "open")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has process descriptors")
@@ -51,6 +59,7 @@ def modules(tmp_path, monkeypatch):
     folder = tmp_path / "modules"
     folder.mkdir()
     (folder / "reporting.py").write_text(REPORT)
+    (folder / "ending.py").write_text(ENDING)
     monkeypatch.setenv("PYTHONPATH", str(folder))
     return folder
 
@@ -107,6 +116,20 @@ async def test_its_exit_code_is_known_and_it_is_started_again(tmp_path, modules,
     (one,) = forking.start(reporting(tmp_path, modules, str(code)))
     await until(lambda: one.restarts >= 2)
     assert (one.exit_code, len({report["parent"] for report in reports(one)})) == (code, 1)
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "said"), [("return", 0, []), ("", 0, []), ("3", 3, []), ("it failed", 1, ["it failed"])]
+)
+async def test_what_it_has_printed_is_written_and_what_is_registered_for_its_end_runs(
+    tmp_path, modules, forking, how, code, said
+):
+    argv = (sys.executable, "-P", "-m", "ending", how)
+    final = frozenset({0, 1, 3})
+    (one,) = forking.start(Program("part", argv, {"PYTHONPATH": str(modules)}, is_forked=True, final=final))
+    await until(lambda: one.state == "given-up")
+    printed = one.log.path.read_text().splitlines()
+    assert (one.exit_code, sorted(printed)) == (code, ["at the end", *said, "not written yet"])
 
 
 async def test_one_that_is_killed_is_started_again_and_one_that_is_final_is_not(tmp_path, modules, forking):

@@ -355,7 +355,7 @@ async def test_a_reader_that_does_not_read_does_not_hold_up_the_others(tmp_path:
 
 
 async def test_headers_of_a_node_that_would_change_the_ledger_or_stand_for_another_are_refused(tmp_path: Path) -> None:
-    """Those of users do not reach a stream: `test_attacks_headers.py`."""
+    """Those of users do not reach a stream: `test_headers.py`."""
     async with site(tmp_path) as here:
         node = await here.node("gpu01")
         for header in (
