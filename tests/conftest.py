@@ -17,9 +17,10 @@ from hypothesis import settings
 
 from tests import second_nvml
 from tests.mock_nvml import Machine, build, compiler
+from tests.properties.campaign import examples
 from tests.replacing import CheckedPatch
 
-settings.register_profile("headrace", deadline=None, derandomize=True, database=None)
+settings.register_profile("headrace", max_examples=examples(100), deadline=None, derandomize=True, database=None)
 settings.load_profile("headrace")
 
 
@@ -55,7 +56,7 @@ def _rank(node_id: str) -> int:
     return next((rank for rank, start in enumerate(SLOWEST) if node_id.startswith(start)), len(SLOWEST))
 
 
-MEMORY, ROOM = Path("/dev/shm"), 4 << 30
+MEMORY, FREE_LEAST = Path("/dev/shm"), 4 << 30
 """Where Linux keeps files in memory, and how many bytes of it have to be free for the installations of tests."""
 
 
@@ -70,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if "TMPDIR" not in os.environ and MEMORY.is_dir():
         found = os.statvfs(MEMORY)
-        if found.f_bavail * found.f_frsize >= ROOM and not found.f_flag & os.ST_NOEXEC:
+        if found.f_bavail * found.f_frsize >= FREE_LEAST and not found.f_flag & os.ST_NOEXEC:
             os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
     above = os.environ.get(TEMPORARY)
     os.environ[TEMPORARY] = made = tempfile.mkdtemp(

@@ -88,7 +88,7 @@ class Podman:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                Engine(self.socket).call("GET", "/version", timeout=5)
+                Engine(self.socket).call("GET", "/containers/json", timeout=5)
             except EngineError as error:
                 if time.monotonic() > deadline or self._service.poll() is not None:
                     raise NotHere(str(error)) from None

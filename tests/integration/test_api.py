@@ -30,6 +30,7 @@ from tests.integration.api import DOCUMENTS, LOOK_EVERY, Api, installation, unti
 from tests.integration.grpcweb import GrpcWeb
 from tests.integration.madeup import Maker, Request
 from tests.patience import PATIENCE
+from tests.properties.campaign import examples
 
 SUBMITTED = b'{"queue": "dev/half", "user": "alice", "jobs": [{"command": %s}]}'
 LISTS = ("jobs", "queues", "policies", "groups", "users", "serviceAccounts", "profiles", "tokens", "jobs:watch")
@@ -840,7 +841,7 @@ def test_whatever_is_asked_the_answer_is_one_of_the_documents(api: Api) -> None:
     operations = {(verb.upper(), path): operation for verb, path, operation in maker.operations}
     callers = st.sampled_from(["root", "boss", "alice", "ci", "viewer"])
 
-    @settings(max_examples=300, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(300), deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(callers, maker.requests())
     def ask(who: str, request: Request) -> None:
         response = api.ask(who, request.verb, request.path, request.body, **request.query)

@@ -11,6 +11,7 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
+from tests import commands
 from tests.patience import PATIENCE
 
 HEADRACE = (sys.executable, "-m", "headrace.cli")
@@ -24,8 +25,7 @@ def test_everything_is_reached_over_tls_by_those_who_believe_its_authority() -> 
         }
 
         def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-            command = [*HEADRACE, *words]
-            return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=here | more)
+            return commands.run(words, here | more)
 
         try:
             up = run("up", "--detach", "--dev-ca", "--nodes", "0")

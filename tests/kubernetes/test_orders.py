@@ -9,9 +9,9 @@ import structlog
 
 from tests.kubernetes.orders import Play
 
-ORDERS = int(os.environ.get("HEADRACE_K8S_ORDERS", "20"))
+ORDERS = int(os.environ.get("HEADRACE_K8S_ORDERS", "10"))
 FIRST = int(os.environ.get("HEADRACE_K8S_FIRST", "1"))
-AT_ONCE = 10
+AT_ONCE = 5
 """Orders in one test, so that several processes share them."""
 
 

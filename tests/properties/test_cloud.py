@@ -15,7 +15,7 @@ from headrace.contracts.values.money import MILLION
 from tests.properties.cloud_world import BUSY, QUIET, CloudWorld
 from tests.unit.allocator.history import START
 
-SEEDS = int(os.environ.get("HEADRACE_CLOUDS", "4"))
+SEEDS = int(os.environ.get("HEADRACE_CLOUDS", "3"))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

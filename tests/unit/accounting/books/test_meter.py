@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.accounting.books.meter import ALWAYS, PREEMPTIBLE, LeaseUse, PastUse, Reservation, UsageMeter, UseKey, order_of
+from tests.properties.campaign import examples
 from tests.unit.size import size
 
 FIRM = False
@@ -238,7 +239,7 @@ def the_slow_way(leases: dict[int, tuple[int, int | None, int]], reservations: l
     return usage | {(order % PREEMPTIBLE, "gpu", since): LeaseUse(None, *units) for order, (since, *units) in now.items()}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(EVENTS)
 def test_however_things_become_known_the_split_is_that_of_every_instant_and_adds_up(events: list[Event]) -> None:
     kept = Kept()

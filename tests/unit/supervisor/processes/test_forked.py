@@ -119,17 +119,17 @@ async def test_its_exit_code_is_known_and_it_is_started_again(tmp_path, modules,
 
 
 @pytest.mark.parametrize(
-    ("how", "code", "said"), [("return", 0, []), ("", 0, []), ("3", 3, []), ("it failed", 1, ["it failed"])]
+    ("how", "code", "errors"), [("return", 0, []), ("", 0, []), ("3", 3, []), ("it failed", 1, ["it failed"])]
 )
 async def test_what_it_has_printed_is_written_and_what_is_registered_for_its_end_runs(
-    tmp_path, modules, forking, how, code, said
+    tmp_path, modules, forking, how, code, errors
 ):
     argv = (sys.executable, "-P", "-m", "ending", how)
     final = frozenset({0, 1, 3})
     (one,) = forking.start(Program("part", argv, {"PYTHONPATH": str(modules)}, is_forked=True, final=final))
     await until(lambda: one.state == "given-up")
     printed = one.log.path.read_text().splitlines()
-    assert (one.exit_code, sorted(printed)) == (code, ["at the end", *said, "not written yet"])
+    assert (one.exit_code, sorted(printed)) == (code, ["at the end", *errors, "not written yet"])
 
 
 async def test_one_that_is_killed_is_started_again_and_one_that_is_final_is_not(tmp_path, modules, forking):
