@@ -40,15 +40,15 @@ demo: $(INSTALLED) ## start everything, play the worked example with real proces
 	@$(BIN)/headrace demo
 
 test: $(INSTALLED) ## run the tests: rules, modules, whole installations, the page; some wait, so more at a time than cores
-	@$(BIN)/pytest $(DISTRIBUTED) --ignore tests/architecture
+	@HEADRACE_HISTORIES=$${HEADRACE_HISTORIES:-10} $(BIN)/pytest $(DISTRIBUTED) --ignore tests/architecture
 
-test-attacks: $(INSTALLED) ## what users, jobs, nodes and strangers who mean harm try against a bus, an API and a machine; three minutes
+test-attacks: $(INSTALLED) ## what users, jobs, nodes and strangers who mean harm try against a bus, an API and a machine; two minutes
 	@$(BIN)/pytest $(DISTRIBUTED) tests/integration/attacks
 
-test-failures: $(INSTALLED) ## lost and damaged stores, three NATS servers, backups, what creates nodes killed again and again; five minutes
+test-failures: $(INSTALLED) ## lost and damaged stores, three NATS servers, backups, what creates nodes killed again and again; three minutes
 	@$(BIN)/pytest $(DISTRIBUTED) tests/integration/failures
 
-test-all: check test test-attacks test-failures ## make check and all tests that need nothing but Python; what CI runs, with more histories
+test-all: check test test-attacks test-failures ## make check, make test, make test-attacks and make test-failures
 
 test-api: $(INSTALLED) ## several thousand made-up requests against the served API, by schemathesis in an environment of its own
 	@test -x .schemathesis/bin/schemathesis || { echo "Making .schemathesis"; $(PYTHON) -m venv .schemathesis && \

@@ -38,7 +38,7 @@ SLOWEST = (
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Without searches for garbage among modules and tests, neither while they are made nor afterwards: that takes a tenth of all tests."""
+    """Let no search for garbage go through all modules and tests, neither while they are collected nor while they are played."""
     gc.disable()
     try:
         return (yield)
@@ -74,9 +74,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if found.f_bavail * found.f_frsize >= FREE_LEAST and not found.f_flag & os.ST_NOEXEC:
             os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
     above = os.environ.get(TEMPORARY)
-    os.environ[TEMPORARY] = made = tempfile.mkdtemp(
-        prefix="hr-", dir=above
-    )  # short: the path of a socket has at most 107 bytes
+    # short, because the path of a socket has at most 107 bytes
+    os.environ[TEMPORARY] = made = tempfile.mkdtemp(prefix="hr-", dir=above)
     config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
 
 

@@ -8,7 +8,6 @@ from tests.architecture.tree import files, parsed
 
 ALLOWED: dict[str, tuple[str, str]] = {
     "bench/calibrate.py": ("_exit", "public in the standard library"),
-    "tests/commands.py": ("_exit", "public in the standard library"),
     "tests/integration/attacks/test_bus.py": (
         "_flush_pending _send_publish",
         "nats-py: an attacker does not have its size check",

@@ -91,6 +91,11 @@ class Api:
         self.tokens["root"] = self.run("token", "create", "--admin", "root").strip()
         self.tokens["viewer"] = self.run("token", "create", "--viewer", "auditor").strip()
 
+    def give_tokens(self, **tenants: str) -> None:
+        """Make a token for each of these users of its tenant."""
+        for user, tenant in tenants.items():
+            self.tokens[user] = self.run("token", "create", "--user", user, "--tenant", tenant).strip()
+
     def ask(self, who: str, verb: str, path: str, body: object = None, **query: object) -> Response:
         """One request of `who`; `body` as JSON, or the very bytes."""
         where = path + (f"?{urlencode(query, doseq=True)}" if query else "")

@@ -83,8 +83,7 @@ def provider() -> Iterator[Provider]:
 @pytest.fixture(scope="module")
 def api(provider: Provider) -> Iterator[Api]:
     with installation(provider.issuers, layout=DEFAULT) as made:
-        for user, tenant in (("boss", "acme"), ("alice", "acme"), ("chief", "emca"), ("eve", "emca")):
-            made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
+        made.give_tokens(boss="acme", alice="acme", chief="emca", eve="emca")
         made.tokens["ci"] = made.run("token", "create", "--service-account", "ci", "--tenant", "acme").strip()
         yield made
 
@@ -205,7 +204,7 @@ def test_a_read_reflects_at_least_ones_own_write(api: Api) -> None:
 def has_joined(api: Api, user: str) -> None:
     """The user is a member of the group dev, beside alice, and has a token."""
     api.done("boss", "PATCH", "/v1/tenants/acme/groups/dev", {"members": ["alice", user]})
-    api.tokens[user] = api.run("token", "create", "--user", user, "--tenant", "acme").strip()
+    api.give_tokens(**{user: "acme"})
 
 
 def test_linking_a_profile_opens_the_queue_and_unlinking_closes_it(api: Api) -> None:

@@ -25,8 +25,7 @@ CLIENT = ROOT / "deploy/examples/clients/submit.py"
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
     with installation() as made:
-        for user in ("boss", "alice"):
-            made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", "acme").strip()
+        made.give_tokens(boss="acme", alice="acme")
         yield made
 
 

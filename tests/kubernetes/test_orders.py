@@ -1,4 +1,4 @@
-"""Random orders of everything that can happen around the bridge; CI plays 100, `make test-k8s-orders` 10,000."""
+"""Random orders of everything that can happen around the bridge; `make test-k8s-orders` plays 10,000."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 import structlog
 
 from tests.kubernetes.orders import Play
+from tests.properties.campaign import examples
 
-ORDERS = int(os.environ.get("HEADRACE_K8S_ORDERS", "10"))
+ORDERS = int(os.environ.get("HEADRACE_K8S_ORDERS", examples(60, whole_from=50)))
 FIRST = int(os.environ.get("HEADRACE_K8S_FIRST", "1"))
-AT_ONCE = 5
+AT_ONCE = 6
 """Orders in one test, so that several processes share them."""
 
 

@@ -49,9 +49,7 @@ def api(browser: Browser) -> Iterator[Api]:
 def two_tenants() -> Iterator[Api]:
     """An installation in which alice of acme has jobs that run and one that waits, and eve of emca a job with a strange name."""
     with installation(model="H100-80GB+busy40", layout=DEFAULT) as api:
-        for who in ("alice", "boss", "eve", "chief"):
-            tenant = "emca" if who in ("eve", "chief") else "acme"
-            api.tokens[who] = api.run("token", "create", "--user", who, "--tenant", tenant).strip()
+        api.give_tokens(alice="acme", boss="acme", eve="emca", chief="emca")
         running = api.submit("alice", "acme", *[["sh", "-c", "echo hello from $HEADRACE_JOB_NAME; sleep 1000"]] * 8)
         api.alices = running
         for job in running:
@@ -77,9 +75,7 @@ def preempted() -> Iterator[Api]:
     """All 8 GPUs are held; oscar's job is inside the reservation of its policy, so a job of alice, who has borrowed, had to yield."""
     with installation() as api:
         api.done("root", "POST", "/v1/documents:apply", {"documents": OPS, "reason": "another team"})
-        for who in ("alice", "boss", "eve", "oscar"):
-            tenant = "emca" if who == "eve" else "acme"
-            api.tokens[who] = api.run("token", "create", "--user", who, "--tenant", tenant).strip()
+        api.give_tokens(alice="acme", boss="acme", eve="emca", oscar="acme")
         held = [("alice", job) for job in api.submit("alice", "acme", *[["sleep", "1000"]] * 8)]
         held += [("eve", job) for job in api.submit("eve", "emca", *[["sleep", "1000"]] * 8)]
         for who, job in held:

@@ -39,7 +39,7 @@ def api(browser: Browser) -> Iterator[Api]:
     assert browser
     with installation() as api:
         api.done("root", "POST", "/v1/documents:apply", {"documents": DOCUMENTS, "reason": "models are governed"})
-        api.tokens["alice"] = api.run("token", "create", "--user", "alice", "--tenant", "acme").strip()
+        api.give_tokens(alice="acme")
         for job in api.submit("alice", "acme", *[["sleep", "1000"]] * 6):
             api.until("alice", job["name"], "running")
         (api.waits,) = api.submit("alice", "acme", ["sleep", "1"])

@@ -1,10 +1,10 @@
 """How many histories each property plays, and which.
 
-`HEADRACE_HISTORIES` (10) is the number; CI and `make test-compiled` play 100, `make properties` 10,000. Other tests of Hypothesis try half
-as many examples as in CI. The same ones are drawn in every run of the same code, so a failure is there again when the test is run
-again as `pytest tests/properties -k NAME`. A file by itself draws others, because Hypothesis takes some values from the constants of all
-modules that are loaded. `HEADRACE_SEED`, a number, draws others. A failing history is printed as it was drawn; with `HEADRACE_SHRINK=1`
-(and pytest's `-o faulthandler_timeout=0`, for it takes minutes) it is first made as small as it gets.
+`HEADRACE_HISTORIES` (50) is the number; `make test` plays 10, CI and `make test-compiled` 100, `make properties` 10,000. The same ones are
+drawn in every run of the same code, so a failure is there again when the test is run again as `pytest tests/properties -k NAME`. A file by
+itself draws others, because Hypothesis takes some values from the constants of all modules that are loaded. `HEADRACE_SEED`, a number,
+draws others. A failing history is printed as it was drawn; with `HEADRACE_SHRINK=1` (and pytest's `-o faulthandler_timeout=0`, for it takes
+minutes) it is first made as small as it gets.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, seed, settings
 
-HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "10"))
+HISTORIES = int(os.environ.get("HEADRACE_HISTORIES", "50"))
 SEED = os.environ.get("HEADRACE_SEED", "")
 SHRINK = bool(os.environ.get("HEADRACE_SHRINK", ""))
 
 Test = TypeVar("Test", bound=Callable[..., object])
 
 
-def examples(most: int) -> int:
-    """How many examples other tests of Hypothesis try; `most` from 20 histories on."""
-    return min(most, most * HISTORIES // 20)
+def examples(most: int, whole_from: int = 20) -> int:
+    """How many examples other tests with random input try: `most` from `whole_from` histories on, proportionally fewer below."""
+    return min(most, -(-most * HISTORIES // whole_from))
 
 
 def some(one_in: int) -> int:

@@ -12,10 +12,11 @@ import pytest
 from headrace.contracts import facts as f
 from headrace.contracts.values.durations import HOUR, MINUTE
 from headrace.contracts.values.money import MILLION
+from tests.properties.campaign import examples
 from tests.properties.cloud_world import BUSY, QUIET, CloudWorld
 from tests.unit.allocator.history import START
 
-SEEDS = int(os.environ.get("HEADRACE_CLOUDS", "3"))
+SEEDS = int(os.environ.get("HEADRACE_CLOUDS", examples(12, whole_from=50)))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -27,8 +27,7 @@ NAME = "tenants/emca"
 def api() -> Iterator[Api]:
     """Two tenants with a job each: alice and boss of acme, eve of emca."""
     with installation() as made:
-        for user, tenant in (("boss", "acme"), ("alice", "acme"), ("eve", "emca")):
-            made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
+        made.give_tokens(boss="acme", alice="acme", eve="emca")
         made.tokens["node"] = made.run("token", "create", "--node", "gpu01").strip()
         made.tokens["gone"] = made.run("token", "create", "--user", "alice", "--tenant", "acme", "--reason", "lost").strip()
         (lost,) = [one["id"] for one in json.loads(made.run("token", "list", "--json"))][:1]

@@ -26,8 +26,7 @@ REFLECT = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 @pytest.fixture(scope="module")
 def api() -> Iterator[Api]:
     with installation() as made:
-        for user, tenant in (("boss", "acme"), ("alice", "acme"), ("eve", "emca")):
-            made.tokens[user] = made.run("token", "create", "--user", user, "--tenant", tenant).strip()
+        made.give_tokens(boss="acme", alice="acme", eve="emca")
         made.tokens["node"] = made.run("token", "create", "--node", "gpu01").strip()
         yield made
 

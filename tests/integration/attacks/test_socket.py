@@ -116,8 +116,7 @@ def test_roles_decide_alike_on_both_ways_in(api: Api, who: str) -> None:
 
 
 def test_another_tenants_token_sees_nothing_by_the_command_line(api: Api) -> None:
-    api.tokens.setdefault("eve", api.run("token", "create", "--user", "eve", "--tenant", "emca").strip())
-    api.tokens.setdefault("alice", api.run("token", "create", "--user", "alice", "--tenant", "acme").strip())
+    api.give_tokens(eve="emca", alice="acme")
     (job,) = api.submit("alice", "acme", ["true"])
     name = job["name"].rpartition("/")[2]
     assert name in api.run("jobs", "--json", who="alice")

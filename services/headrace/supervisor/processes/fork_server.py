@@ -4,7 +4,8 @@ Most of what a service does to start is to import what it runs. A process that i
 others.
 
 Requests and answers are messages of the sequential packet socket FD, JSON. A request comes with the file that becomes the output of the
-process; `Started` comes with a descriptor of the process (pidfd). It ends when the socket is closed.
+process, and with another one if its errors go elsewhere; `Started` comes with a descriptor of the process (pidfd). It ends when the socket
+is closed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -83,7 +85,7 @@ def _serve(link: socket.socket) -> Start | None:
             _report(link)
         if link.fileno() not in ready:
             continue
-        message, files, _, _ = socket.recv_fds(link, MESSAGE_MAX, 1)
+        message, files, _, _ = socket.recv_fds(link, MESSAGE_MAX, 2)
         if not message:
             return None
         start, server = msgspec.json.decode(message, type=Start), os.getpid()
@@ -96,10 +98,12 @@ def _serve(link: socket.socket) -> Start | None:
             os.setsid()
             begin(server, start.dies_with, start.nice)
             os.dup2(files[0], OUTPUT)
-            os.dup2(files[0], ERRORS)
-            os.close(files[0])
+            os.dup2(files[-1], ERRORS)
+            for number in files:
+                os.close(number)
             return start
-        os.close(files[0])
+        for number in files:
+            os.close(number)
         process = os.pidfd_open(pid)
         socket.send_fds(link, [msgspec.json.encode(Started(pid))], [process])
         os.close(process)
@@ -137,11 +141,11 @@ def _run(start: Start) -> None:
 
 
 def _end(code: int) -> NoReturn:
-    """End the process, and leave its memory to the system.
+    """End the process as Python does, but leave its modules and objects to the system.
 
-    To take all modules and their objects apart, as Python does, would first copy the memory that is shared: 70 ms of a processor for each
-    service of an installation that is stopped.
+    To take them apart would first copy the memory that is shared: 70 ms of a processor for each service of an installation that is stopped.
     """
+    threading._shutdown()  # type: ignore[attr-defined]  # waits as Python does at the end; typeshed leaves it out
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):

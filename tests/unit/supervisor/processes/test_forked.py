@@ -35,9 +35,13 @@ if __name__ == "__main__":
     raise SystemExit(int(sys.argv[1]))
 """
 ENDING = r"""
-import atexit, sys
+import atexit, sys, threading, time
+def later():
+    time.sleep(0.1)
+    print("by a thread")
 if __name__ == "__main__":
     atexit.register(print, "at the end")
+    threading.Thread(target=later).start()
     print("not written yet")
     if sys.argv[1] != "return":
         sys.exit(int(sys.argv[1]) if sys.argv[1].isdigit() else sys.argv[1] or None)
@@ -129,7 +133,7 @@ async def test_what_it_has_printed_is_written_and_what_is_registered_for_its_end
     (one,) = forking.start(Program("part", argv, {"PYTHONPATH": str(modules)}, is_forked=True, final=final))
     await until(lambda: one.state == "given-up")
     printed = one.log.path.read_text().splitlines()
-    assert (one.exit_code, sorted(printed)) == (code, ["at the end", *errors, "not written yet"])
+    assert (one.exit_code, sorted(printed)) == (code, ["at the end", "by a thread", *errors, "not written yet"])
 
 
 async def test_one_that_is_killed_is_started_again_and_one_that_is_final_is_not(tmp_path, modules, forking):
