@@ -21,11 +21,23 @@ from typing import NamedTuple
 import msgspec
 
 from headrace.cli.main import COMMANDS
-from headrace.supervisor.processes import fork_server
 from headrace.supervisor.processes.fork_server import MESSAGE_MAX, Ended, Start, Started
+from headrace.supervisor.processes.process_specs import IMPORTED_ONCE
 from tests.patience import PATIENCE
 
-MODULES = ("headrace.cli.start", *(f"headrace.cli.{module}" for module in COMMANDS))
+MODULES = (
+    "headrace.cli.start",
+    *(f"headrace.cli.{module}" for module in COMMANDS),
+    "headrace.cli.operations.keep_up",
+    *IMPORTED_ONCE,
+)
+"""What a command imports, and what an installation that it starts does."""
+
+SERVER = (
+    "import socket, sys; from headrace.supervisor.processes.fork_server import serve; "
+    "serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2:])"
+)
+"""Program of a fork server: it serves the socket with the number of the first argument, and imports the others."""
 
 
 def run(words: Sequence[str], env: dict[str, str] | None = None, within: float = PATIENCE) -> subprocess.CompletedProcess[str]:
@@ -86,7 +98,7 @@ def _server(_caller: int) -> _Server:
     """The server of this process, which ends with it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
-        command = [sys.executable, "-m", fork_server.__name__, str(theirs.fileno()), " ".join(MODULES)]
+        command = [sys.executable, "-c", SERVER, str(theirs.fileno()), *MODULES]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),))
     server = _Server(ours, process, threading.Lock(), {})
     atexit.register(server.end)

@@ -21,7 +21,9 @@ from headrace.service.engine_version import has_compiled_rules
 from headrace.supervisor.installation import OWNER, Installation, Settings
 from headrace.supervisor.launcher.up import Up
 from headrace.supervisor.network.ports import PortTaken
+from headrace.supervisor.processes.forked import ForkServer, forking
 from headrace.supervisor.processes.pidfile import AlreadyRunning
+from headrace.supervisor.processes.process_specs import IMPORTED_ONCE
 from headrace.supervisor.processes.readiness import NotReady
 
 PLAIN_RULES = (
@@ -31,14 +33,17 @@ PLAIN_RULES = (
 
 def keep_up(installation: Installation, settings: Settings, args: argparse.Namespace) -> int:
     """Start everything, and keep it alive until a signal."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # errors come as exceptions
-    return asyncio.run(_until_stopped(installation, settings, args))
+    with forking(IMPORTED_ONCE) as server:  # as long as this process has one thread
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))  # errors come as exceptions
+        return asyncio.run(_until_stopped(installation, settings, args, server))
 
 
-async def _until_stopped(installation: Installation, settings: Settings, args: argparse.Namespace) -> int:
+async def _until_stopped(
+    installation: Installation, settings: Settings, args: argparse.Namespace, server: ForkServer | None
+) -> int:
     began = time.monotonic()
     print(f"Headrace in {installation.directory}", flush=True)
-    whole = Up(installation, settings, nats_port=args.nats_port, api_port=args.api_port, progress=_progress)
+    whole = Up(installation, settings, nats_port=args.nats_port, api_port=args.api_port, fork_server=server, progress=_progress)
     stopping = asyncio.Event()
     task = asyncio.current_task()
 
@@ -56,9 +61,9 @@ async def _until_stopped(installation: Installation, settings: Settings, args: a
     try:
         async with whole:
             page = await _page(installation, whole.api)
-            welcome = _welcome(installation, whole, page, detached=args.detached)
+            welcome = _welcome(installation, whole, page, detached=args.detach)
             print(f"Ready after {time.monotonic() - began:.1f} s.\n\n{welcome}", flush=True)
-            if args.detached:
+            if args.detach:
                 _leave_terminal(installation)
             await stopping.wait()
             print("\nStopping. Ctrl-C again stops at once, and jobs get no time to save their work.", flush=True)

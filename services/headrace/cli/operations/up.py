@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
-import subprocess
 import sys
 import time
 
@@ -80,7 +80,6 @@ The user who starts it gets an administrator's login (credentials/owner.json in 
     _add_processes(parser)
     add_listening(parser)
     parser.add_argument("--detach", action="store_true", help="return when everything is ready, and leave it running")
-    parser.add_argument("--detached", action="store_true", help=argparse.SUPPRESS)
     parser = add_command(nouns, "down", down, "stop what `up` started", "headrace down\nheadrace down --now")
     add_data_option(parser)
     parser.add_argument("--now", action="store_true", help="stop at once: running jobs get no time to save their work")
@@ -112,7 +111,9 @@ def up(args: argparse.Namespace) -> int:
     installation = Installation(args.data)
     settings = changed_settings(installation.settings(), args)
     if args.detach:
-        return _detach(installation, args)
+        pid = _fork_into_background()
+        if pid:
+            return _wait_until_ready(installation, pid)
     import headrace.health.without_rich  # noqa: F401, PLC0415 - before structlog
     from headrace.cli.operations.keep_up import keep_up  # noqa: PLC0415 - takes half a second, which `down` and `up --detach` do not need
 
@@ -140,45 +141,34 @@ def changed_settings(last: Settings, args: argparse.Namespace) -> Settings:
     return listening(msgspec.structs.replace(last, **given, **labels), args)
 
 
-def _detach(installation: Installation, args: argparse.Namespace) -> int:
-    """Start the same in a session of its own, and wait until it is ready or has failed; its output appears here until then."""
-    words = ["up", "--data", str(installation.directory), "--detached"]
-    for flag, value in (
-        ("--nodes", args.nodes),
-        ("--gpus", args.gpus),
-        ("--gpu-model", args.gpu_model),
-        ("--currency", args.currency),
-        ("--layout", args.layout),
-        ("--nats-port", args.nats_port),
-        ("--nats-servers", args.nats_servers),
-        ("--api-port", args.api_port),
-        ("--tls-cert", args.tls_cert),
-        ("--tls-key", args.tls_key),
-        ("--tls-ca", args.tls_ca),
-        ("--listen", args.listen),
-        ("--reached-as", args.reached_as),
-    ):
-        words += [] if value is None else [flag, str(value)]
-    words += [flag for flag, value in (("--dev-ca", args.dev_ca), ("--no-tls", args.no_tls)) if value]
-    words += [] if args.standby is None else ["--standby" if args.standby else "--no-standby"]
-    words += [] if args.hold_level is None else ["--hold-level" if args.hold_level else "--no-hold-level"]
-    trusted = {True: ["--jobs-are-trusted"], False: ["--no-jobs-are-trusted"], None: []}
-    words += trusted[args.jobs_are_trusted]
-    words += [word for key, value in args.labels or () for word in ("--labels", f"{key}={value}")]
+def _fork_into_background() -> int:
+    """Go on in a process of a session of its own as well; returns 0 there, and its id here."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        os.setsid()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+    return pid
+
+
+def _wait_until_ready(installation: Installation, pid: int) -> int:
+    """Wait until the process in the background is ready or has failed; its output appears here until then."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a signal to this process ends both, as Ctrl-C does
-    command = (sys.executable, "-P", "-m", "headrace.cli", *words)
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
     try:
-        while process.poll() is None:
+        while True:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status) or 1
             running = read_running(installation)
-            if running is not None and running.pid == process.pid and running.ready:
+            if running is not None and running.pid == pid and running.ready:
                 return 0
             time.sleep(POLL_EVERY)
     except KeyboardInterrupt:
-        process.terminate()
-        process.wait()
+        os.kill(pid, signal.SIGTERM)
+        os.waitpid(pid, 0)
         raise
-    return process.returncode or 1
 
 
 def down(args: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ from headrace.supervisor.nats.submissions import SubmissionsLost
 from headrace.supervisor.network.ports import choose_port
 from headrace.supervisor.processes import process_specs
 from headrace.supervisor.processes.child_processes import Child, Children, ChildSupervision
+from headrace.supervisor.processes.forked import ForkServer
 from headrace.supervisor.processes.job_isolation import check, summary
 from headrace.supervisor.processes.pidfile import Lock, RunningInstallation, write_running
 from headrace.supervisor.processes.postgres import PostgresSettings, accepts, prepare, repair_command
@@ -46,7 +47,8 @@ Progress = Callable[[str, str], None]
 class Up:
     """The whole system on one data directory, from `async with` on, ready, until its end.
 
-    `nats_port`, `api_port`: that port and no other. `progress` receives progress.
+    `nats_port`, `api_port`: that port and no other. `fork_server`: one that has imported `IMPORTED_ONCE`; without it all programs are
+    executed. `progress` receives progress.
 
     Raises `AlreadyRunning`, `PortTaken`, `InstallationError`, `NotReady`; everything started until then has been stopped again.
     """
@@ -58,6 +60,7 @@ class Up:
         *,
         nats_port: int | None = None,
         api_port: int | None = None,
+        fork_server: ForkServer | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.installation = installation
@@ -66,6 +69,7 @@ class Up:
         self.api = ""
         self._wanted_port = nats_port
         self._wanted_api_port = api_port
+        self._fork_server = fork_server
         self._progress = progress or (lambda _part, _what: None)
         self._since = time.time_ns() // 1_000
         self.ready = False
@@ -119,7 +123,8 @@ class Up:
             choose_port(self._wanted_api_port, None, flag="--api-port")
         check(self.installation, self.settings)
         self._write()
-        await self.children.fork_from(process_specs.IMPORTED_ONCE)
+        if self._fork_server is not None:
+            self.children.fork_from(self._fork_server)
         preparing = asyncio.create_task(asyncio.to_thread(self._prepare_postgres))
         try:
             inspector = await self.start_nats()

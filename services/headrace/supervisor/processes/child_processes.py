@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -21,7 +21,7 @@ import msgspec
 from headrace.bus.variables import BROKEN, DOUBTED
 from headrace.supervisor.processes.beginning import NOT_STARTED, begin
 from headrace.supervisor.processes.fork_server import Start
-from headrace.supervisor.processes.forked import IS_POSSIBLE, ForkedProcess, ForkServer
+from headrace.supervisor.processes.forked import ForkedProcess, ForkServer
 from headrace.supervisor.processes.log_file import LogFile
 from headrace.supervisor.processes.pidfile import ChildView
 
@@ -264,10 +264,10 @@ class Children:
     def __iter__(self) -> Iterator[Child]:
         return (child for layer in self._layers for child in layer)
 
-    async def fork_from(self, modules: Iterable[str]) -> None:
-        """Fork the programs that may be forked from a process that has imported these modules."""
-        if IS_POSSIBLE:
-            self._fork_server = await ForkServer.open(modules)
+    def fork_from(self, server: ForkServer) -> None:
+        """Fork the programs that may be forked from this server, which ends with the children."""
+        server.connect()
+        self._fork_server = server
 
     def start(self, *programs: Program, supervision: Callable[[Child], ChildSupervision] | None = None) -> list[Child]:
         """Start programs that need the former ones, but not each other. `supervision`: returns the supervision of each."""
@@ -291,7 +291,7 @@ class Children:
             progress(", ".join(child.program.name for child in layer))
             await asyncio.gather(*(child.stop(at_once=at_once) for child in layer))
         if self._fork_server is not None:
-            await self._fork_server.close()
+            self._fork_server.close()
 
 
 def reason(line: str) -> str:

@@ -1,11 +1,11 @@
-"""Runs as `python -m headrace.supervisor.processes.fork_server FD MODULES`: imports modules once, then forks a process for each request.
+"""The fork server: a process that has imported what services run, and forks one for each request.
 
 Most of what a service does to start is to import what it runs. A process that is forked has that already, and shares its memory with the
 others.
 
-Requests and answers are messages of the sequential packet socket FD, JSON. A request comes with the file that becomes the output of the
-process, and with another one if its errors go elsewhere; `Started` comes with a descriptor of the process (pidfd). It ends when the socket
-is closed.
+Requests and answers are messages of a sequential packet socket, JSON (`forked` has the other end). A request comes with the file that
+becomes the output of the process, and with another one if its errors go elsewhere; `Started` comes with a descriptor of the process
+(pidfd). The server ends when the socket is closed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -30,11 +31,9 @@ import msgspec
 import headrace.health.without_rich  # noqa: F401 - before structlog
 from headrace.supervisor.processes.beginning import begin
 
-OUTPUT, ERRORS = 1, 2
+INPUT, OUTPUT, ERRORS = 0, 1, 2
 MESSAGE_MAX = 1 << 20
-COMMAND_MAX = 4096
-"""Bytes of the command that `ps` shows of a process; the server keeps them free in its own command."""
-_ARG_START, _ARG_END = 45, 46
+_ARG_START, _ARG_END, _ENV_START, _ENV_END = 45, 46, 47, 48
 """Fields of /proc/PID/stat behind the name of the program."""
 
 
@@ -62,15 +61,47 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     code: int
 
 
-def main() -> None:
-    link = socket.socket(fileno=int(sys.argv[1]))
-    for module in sys.argv[2].split():
+def fork(modules: Iterable[str]) -> tuple[socket.socket, int]:
+    """Fork the server from this process, which may have neither another thread nor an event loop; returns its socket and process id.
+
+    It has what this process has imported, imports `modules` itself, and ends with this process.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return ours, pid
+    try:
+        ours.close()
+        os.setsid()
+        begin(parent, signal.SIGKILL, 0)
+        _show(("headrace", "fork-server"))
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in (INPUT, OUTPUT, ERRORS):
+            os.dup2(nothing, number)  # what cannot be imported is reported by the process that then starts without the server
+        link = theirs.fileno()
+        os.closerange(ERRORS + 1, link)
+        os.closerange(link + 1, os.sysconf("SC_OPEN_MAX"))
+        if not sys.flags.safe_path:
+            del sys.path[0]  # as `python -P`, which programs are executed by
+        serve(theirs, modules)
+    finally:
+        os._exit(1)  # an error must not get into what the parent does
+
+
+def serve(link: socket.socket, modules: Iterable[str]) -> NoReturn:
+    """Be the server: import modules, and fork what is asked for through `link` until that is closed."""
+    sys.stdout = os.fdopen(OUTPUT, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(ERRORS, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
+    for module in modules:
         import_module(module)
     gc.collect()
     gc.freeze()  # else a search for garbage in a process would copy the memory that all share
     start = _serve(link)
     if start is not None:
         _run(start)
+    os._exit(0)
 
 
 def _serve(link: socket.socket) -> Start | None:
@@ -128,16 +159,22 @@ def _run(start: Start) -> None:
         os.chdir(start.directory)
     os.environ.clear()
     os.environ.update(start.env)
-    _show(start.argv)
+    _show(start.argv, over_variables=True)
     module = start.argv.index("-m") + 1
     sys.argv[1:] = start.argv[module + 1 :]
     try:
         runpy.run_module(start.argv[module], run_name="__main__", alter_sys=True)
     except SystemExit as ending:
-        if isinstance(ending.code, int):
-            _end(ending.code)
-        raise
-    _end(0)
+        code = ending.code
+    except BaseException:  # noqa: BLE001 - as Python does at the end of a program
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    else:
+        code = 0
+    if code is not None and not isinstance(code, int):
+        sys.stderr.write(f"{code}\n")
+        code = 1
+    _end(code or 0)
 
 
 def _end(code: int) -> NoReturn:
@@ -153,13 +190,17 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _show(argv: tuple[str, ...]) -> None:
-    """Have `ps` show this command instead of the server's, as far as there is room."""
+def _show(argv: tuple[str, ...], *, over_variables: bool = False) -> None:
+    """Have `ps` show this command, as far as there is room.
+
+    Behind the command that the process was executed with lie the variables that it began with. `over_variables`: they are not used any
+    more, and give room; the system then shows what it finds up to a zero.
+    """
     fields = Path("/proc/self/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-    start, end = int(fields[_ARG_START]), int(fields[_ARG_END])
-    command = b"\0".join(word.encode() for word in argv)[: end - start - 1]
-    ctypes.memmove(start, command.ljust(end - start, b"\0"), end - start)
-
-
-if __name__ == "__main__":
-    main()
+    start, end, variables, end_of_all = (int(fields[place]) for place in (_ARG_START, _ARG_END, _ENV_START, _ENV_END))
+    words = [word.encode() for word in argv]
+    if over_variables and variables == end:
+        command, size = (b"\0" if sum(map(len, words)) + len(words) <= end - start else b" ").join(words), end_of_all - start
+    else:
+        command, size = b"\0".join(words), end - start
+    ctypes.memmove(start, command[: size - 1].ljust(size, b"\0"), size)

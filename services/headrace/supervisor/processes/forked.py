@@ -7,16 +7,12 @@ import contextlib
 import os
 import signal
 import socket
-import sys
 from collections import deque
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from headrace.supervisor.processes import fork_server
-from headrace.supervisor.processes.beginning import begin
-from headrace.supervisor.processes.fork_server import COMMAND_MAX, MESSAGE_MAX, Ended, Start, Started
+from headrace.supervisor.processes.fork_server import MESSAGE_MAX, Ended, Start, Started, fork
 
 IS_POSSIBLE = hasattr(os, "pidfd_open")
 """Whether the system has what the server takes: Linux."""
@@ -57,46 +53,27 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """Forks processes that have imported `modules` already, from `open` to `close`."""
+    """Forks processes by the server at the other end of `link`, from `connect` to `close`."""
 
-    def __init__(self, link: socket.socket, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, link: socket.socket) -> None:
+        link.setblocking(False)
         self._link = link
-        self._process = process
         self._requests: deque[asyncio.Future[ForkedProcess]] = deque()
         self._running: dict[int, ForkedProcess] = {}
-        asyncio.get_running_loop().add_reader(link, self._read)
 
-    @classmethod
-    async def open(cls, modules: Iterable[str]) -> Self:
-        """Start the server; returns before it has imported them. Requests wait for that."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setblocking(False)
-        supervisor = os.getpid()
-        with theirs:
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", fork_server.__name__, str(theirs.fileno()), " ".join(modules).ljust(COMMAND_MAX)),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,  # what cannot be imported is reported by the process that then starts without it
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-                preexec_fn=lambda: begin(supervisor, signal.SIGKILL, 0),
-            )
-        return cls(ours, process)
+    def connect(self) -> None:
+        """Read its answers in the running event loop."""
+        asyncio.get_running_loop().add_reader(self._link, self._read)
 
     async def start(self, start: Start, output: int) -> ForkedProcess:
-        """Fork a process with `output` as its standard output and error. Raises `OSError` if the server has ended."""
+        """Fork a process with `output` as its standard output and error, once the server has imported its modules.
+
+        Raises `OSError` if the server has ended.
+        """
         socket.send_fds(self._link, [msgspec.json.encode(start)], [output])
         answer: asyncio.Future[ForkedProcess] = asyncio.get_running_loop().create_future()
         self._requests.append(answer)
         return await answer
-
-    async def close(self) -> None:
-        """End the server, and with it what still runs."""
-        self._leave()
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
 
     def _read(self) -> None:
         try:
@@ -106,7 +83,7 @@ class ForkServer:
         except OSError:
             message = b""
         if not message:
-            self._leave()
+            self.close()
             return
         answer = msgspec.json.decode(message, type=Started | Ended)
         if isinstance(answer, Started):
@@ -119,7 +96,8 @@ class ForkServer:
         else:
             self._running.pop(answer.pid).ended(answer.code)
 
-    def _leave(self) -> None:
+    def close(self) -> None:
+        """Have the server end, and with it what still runs."""
         if self._link.fileno() < 0:
             return
         asyncio.get_running_loop().remove_reader(self._link)
@@ -131,3 +109,18 @@ class ForkServer:
         for process in self._running.values():
             process.watch()
         self._running.clear()
+
+
+@contextlib.contextmanager
+def forking(modules: Iterable[str]) -> Iterator[ForkServer | None]:
+    """A server that is forked from this process (`fork_server.fork`) and ends with the block; None on a system that has none."""
+    if not IS_POSSIBLE:
+        yield None
+        return
+    link, pid = fork(modules)
+    try:
+        yield ForkServer(link)
+    finally:
+        link.close()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ from headrace.supervisor.processes.child_processes import Children, Program
 from headrace.supervisor.processes.fork_server import Start
 from headrace.supervisor.processes.forked import ForkServer
 from headrace.supervisor.processes.process_specs import IMPORTED_ONCE
+from tests.commands import SERVER
 from tests.patience import PATIENCE
 
 REPORT = r"""
@@ -27,6 +29,7 @@ if __name__ == "__main__":
         "arguments": sys.argv[1:], "variables": dict(os.environ), "umask": mask, "directory": os.getcwd(), "module": __spec__.name,
         "leads_session": os.getsid(0) == os.getpid(), "nice": os.getpriority(os.PRIO_PROCESS, 0), "parent": os.getppid(),
         "child_ended": signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL, "open": len(os.listdir("/proc/self/fd")) - 1,
+        "path": "" in sys.path, "command": open("/proc/self/cmdline").read().replace("\0", " "),
     })
     os.write(1, f"{report}\n".encode())
     os.write(2, b"error\n")
@@ -43,8 +46,28 @@ if __name__ == "__main__":
     atexit.register(print, "at the end")
     threading.Thread(target=later).start()
     print("not written yet")
+    if sys.argv[1] == "raise":
+        raise OSError("a full disk")
     if sys.argv[1] != "return":
         sys.exit(int(sys.argv[1]) if sys.argv[1].isdigit() else sys.argv[1] or None)
+"""
+FORKING = r"""
+import asyncio, json, os, signal, sys
+from headrace.supervisor.processes.fork_server import Start
+from headrace.supervisor.processes.forked import forking
+async def report(server):
+    server.connect()
+    argv = (sys.executable, "-P", "-m", "reporting", "0", "x" * 300)
+    process = await server.start(Start(argv, {"PYTHONPATH": sys.argv[1]}, "/", 0o77, 0, signal.SIGKILL), 1)
+    return await process.wait()
+kept = os.open("/", os.O_RDONLY)
+print("not written yet", end="")
+with forking(["reporting"]) as server:
+    code = asyncio.run(report(server))
+try:
+    os.wait()
+except ChildProcessError:
+    print(f" {code}")
 """
 AS_EXECUTED = ("arguments", "variables", "umask", "directory", "module", "leads_session", "nice", "child_ended", "open")
 
@@ -69,10 +92,23 @@ def modules(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-async def forking(tmp_path, modules):
+def fork_server(modules):
+    """A server that imports the module."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        command = [sys.executable, "-P", "-c", SERVER, str(theirs.fileno()), "reporting"]
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+        )
+    with ours, process:
+        yield ForkServer(ours)
+
+
+@pytest.fixture
+async def forking(tmp_path, fork_server):
     """Children that are forked from a server that has imported the module."""
     children = Children(tmp_path / "logs", lambda: None)
-    await children.fork_from(["reporting"])
+    children.fork_from(fork_server)
     yield children
     await children.stop(at_once=True)
 
@@ -123,7 +159,8 @@ async def test_its_exit_code_is_known_and_it_is_started_again(tmp_path, modules,
 
 
 @pytest.mark.parametrize(
-    ("how", "code", "errors"), [("return", 0, []), ("", 0, []), ("3", 3, []), ("it failed", 1, ["it failed"])]
+    ("how", "code", "errors"),
+    [("return", 0, []), ("", 0, []), ("3", 3, []), ("it failed", 1, ["it failed"]), ("raise", 1, ["OSError: a full disk"])],
 )
 async def test_what_it_has_printed_is_written_and_what_is_registered_for_its_end_runs(
     tmp_path, modules, forking, how, code, errors
@@ -132,8 +169,9 @@ async def test_what_it_has_printed_is_written_and_what_is_registered_for_its_end
     final = frozenset({0, 1, 3})
     (one,) = forking.start(Program("part", argv, {"PYTHONPATH": str(modules)}, is_forked=True, final=final))
     await until(lambda: one.state == "given-up")
-    printed = one.log.path.read_text().splitlines()
-    assert (one.exit_code, sorted(printed)) == (code, ["at the end", "by a thread", *errors, "not written yet"])
+    traceback = ("Traceback", "  ")
+    printed = [line for line in one.log.path.read_text().splitlines() if not line.startswith(traceback)]
+    assert (one.exit_code, sorted(printed)) == (code, sorted(["at the end", "by a thread", *errors, "not written yet"]))
 
 
 async def test_one_that_is_killed_is_started_again_and_one_that_is_final_is_not(tmp_path, modules, forking):
@@ -166,53 +204,73 @@ async def test_without_the_server_programs_are_executed_once_those_that_it_forke
     assert (is_gone(pid), one.restarts, reports(one)[1]["parent"]) == (True, 1, os.getpid())
 
 
-async def test_a_module_that_cannot_be_imported_is_reported_by_the_program(tmp_path, modules):
+@pytest.fixture
+def broken(modules):
+    """The module can no longer be imported."""
     (modules / "reporting.py").write_text("raise RuntimeError('not today')")
-    children = Children(tmp_path / "logs", lambda: None)
-    await children.fork_from(["reporting"])
-    (one,) = children.start(reporting(tmp_path, modules, "0"))
-    try:
-        await until(lambda: one.restarts >= 1)
-    finally:
-        await children.stop(at_once=True)
+
+
+@pytest.mark.usefixtures("broken")
+async def test_a_module_that_cannot_be_imported_is_reported_by_the_program(tmp_path, modules, forking):
+    (one,) = forking.start(reporting(tmp_path, modules, "0"))
+    await until(lambda: one.restarts >= 1)
+    await one.stop(at_once=True)
     assert (one.exit_code, one.log.last_line()) == (1, "RuntimeError: not today")
 
 
-async def test_what_still_runs_ends_with_the_server(tmp_path, modules):
-    server = await ForkServer.open(["reporting"])
+async def test_what_still_runs_ends_with_the_server(tmp_path, fork_server):
+    fork_server.connect()
     command = (sys.executable, "-P", "-m", "reporting", "stay")
     with (tmp_path / "output").open("wb") as output:
-        process = await server.start(Start(command, {}, None, -1, 0, signal.SIGKILL), output.fileno())
-    await asyncio.gather(server.close(), server.close())
+        process = await fork_server.start(Start(command, {}, None, -1, 0, signal.SIGKILL), output.fileno())
+    fork_server.close()
+    fork_server.close()
     async with asyncio.timeout(PATIENCE):
         assert await process.wait() == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     with pytest.raises(OSError, match="Bad file descriptor"):
-        await server.start(Start(command, {}, None, -1, 0, signal.SIGKILL), sys.__stdout__.fileno())
+        await fork_server.start(Start(command, {}, None, -1, 0, signal.SIGKILL), sys.__stdout__.fileno())
     assert is_gone(process.pid)
 
 
-async def test_a_process_that_is_no_longer_asked_for_is_killed(tmp_path, modules):
-    server = await ForkServer.open(["reporting"])
+async def test_a_process_that_is_no_longer_asked_for_is_killed(tmp_path, fork_server):
+    fork_server.connect()
     command, output = (sys.executable, "-P", "-m", "reporting", "stay"), tmp_path / "output"
     with output.open("wb") as file:
-        asking = asyncio.create_task(server.start(Start(command, {}, None, -1, 0, signal.SIGKILL), file.fileno()))
+        asking = asyncio.create_task(fork_server.start(Start(command, {}, None, -1, 0, signal.SIGKILL), file.fileno()))
         await asyncio.sleep(0)
         asking.cancel()
-        other = await server.start(Start(command, {}, None, -1, 0, signal.SIGKILL), file.fileno())
+        other = await fork_server.start(Start(command, {}, None, -1, 0, signal.SIGKILL), file.fileno())
     parent = psutil.Process(other.pid).parent()
     await until(lambda: parent.children() == [psutil.Process(other.pid)])
-    await server.close()
+    fork_server.close()
     assert asking.cancelled()
 
 
-def test_what_is_imported_once_starts_no_thread_and_opens_no_file():
+def test_what_is_imported_before_a_fork_starts_no_thread_and_opens_no_file():
     """A fork copies the thread that forks, and none beside it."""
     code = (
         "import os, sys, importlib; before = set(os.listdir('/proc/self/fd'))\n"
         "for module in sys.argv[1:]: importlib.import_module(module)\n"
         "print(len(os.listdir('/proc/self/task')), set(os.listdir('/proc/self/fd')) == before)"
     )
-    ran = subprocess.run([sys.executable, "-c", code, *IMPORTED_ONCE], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "headrace.cli.operations.keep_up", *IMPORTED_ONCE],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert ran.stdout == "1 True\n"
+
+
+def test_a_process_forks_the_server_from_itself_and_ends_it(modules):
+    """Nothing of the process gets into those that the server forks: not its files, its directory of modules or what it has not written."""
+    command = [sys.executable, "-c", FORKING, str(modules)]
+    variables = {"PYTHONPATH": str(modules)}
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=modules, env=variables)
+    report, *others = ran.stdout.splitlines()
+    shown = json.loads(report)
+    assert (shown["open"], shown["directory"], shown["variables"]) == (3, "/", variables)
+    assert (shown["path"], shown["command"].split()) == (False, [sys.executable, "-P", "-m", "reporting", "0", "x" * 300])
+    assert (others, ran.stderr) == (["error", "not written yet 0"], "")
