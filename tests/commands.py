@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -43,14 +44,54 @@ SERVER = (
 def run(words: Sequence[str], env: dict[str, str] | None = None, within: float = PATIENCE) -> subprocess.CompletedProcess[str]:
     """As `subprocess.run` of `headrace` with these words in the directory of the caller; `env` None: the caller's environment."""
     argv = (sys.executable, "-m", "headrace.cli", *words)
-    start = Start(argv, dict(os.environ) if env is None else env, os.getcwd(), umask=-1, nice=0, dies_with=signal.SIGKILL)
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        code = _server(os.getpid()).run(start, [output.fileno(), errors.fileno()], within)
+        process = fork(argv, output.fileno(), errors.fileno(), env)
+        try:
+            code = process.wait(within)
+        except TimeoutError:
+            process.kill()
+            raise
         texts = []
         for file in (output, errors):
             file.seek(0)
             texts.append(file.read().decode())
     return subprocess.CompletedProcess(argv, code, *texts)
+
+
+def fork(argv: tuple[str, ...], output: int, errors: int, env: dict[str, str] | None = None) -> Process:
+    """Start `python -m MODULE ARGUMENT...` with these files; `env` None: the caller's environment."""
+    start = Start(argv, dict(os.environ) if env is None else env, os.getcwd(), umask=-1, nice=0, dies_with=signal.SIGKILL)
+    return _server(os.getpid()).fork(start, [output, errors])
+
+
+class Process:
+    """As far as `subprocess.Popen` is used."""
+
+    def __init__(self, pid: int, descriptor: int, server: _Server) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._descriptor = descriptor
+        self._server = server
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._descriptor, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, within: float = PATIENCE) -> int:
+        """The exit code. Raises `TimeoutError` if it takes longer."""
+        if self.returncode is None:
+            if not select.select([self._descriptor], [], [], within)[0]:
+                raise TimeoutError(f"process {self.pid} takes longer than {within} s")
+            self.returncode = self._server.code_of(self.pid)
+            os.close(self._descriptor)
+        return self.returncode
 
 
 class _Server(NamedTuple):
@@ -61,19 +102,15 @@ class _Server(NamedTuple):
     lock: threading.Lock
     codes: dict[int, int]
 
-    def run(self, start: Start, files: list[int], within: float) -> int:
-        """The exit code of the process. Kills it and raises `TimeoutError` if it takes longer."""
+    def fork(self, start: Start, files: list[int]) -> Process:
         with self.lock:
             socket.send_fds(self.link, [msgspec.json.encode(start)], files)
-            while not (descriptors := self._read()):
+            while not (found := self._read()):
                 pass
-            pid, process = descriptors
-        try:
-            if not select.select([process], [], [], within)[0]:
-                signal.pidfd_send_signal(process, signal.SIGKILL)
-                raise TimeoutError(f"{start.argv} takes longer than {within} s")
-        finally:
-            os.close(process)
+            return Process(*found, self)
+
+    def code_of(self, pid: int) -> int:
+        """Exit code of a process that has ended."""
         with self.lock:
             while pid not in self.codes:
                 self._read()

@@ -79,9 +79,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
 
 
-@pytest.fixture(autouse=True)
-def _logging_as_it_was() -> Iterator[None]:
-    yield
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """A fixture for every test would take a second for all of them."""
     structlog.reset_defaults()
 
 

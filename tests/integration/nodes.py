@@ -22,6 +22,7 @@ from headrace.contracts.messages.queries import LogsAnswer
 from headrace.contracts.transport.codec import decode, decode_record, encode
 from headrace.nats_client.connection import Connection
 from headrace.node_executor.system import orphans
+from tests import commands
 from tests.patience import PATIENCE
 
 NODE = "gpu01"
@@ -163,7 +164,7 @@ class Executor:
         self.data = directory / "node"
         self._log = directory / "executor.log"
         self._server = server
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | commands.Process | None = None
         self.path = ""
         """A directory before those of the PATH."""
 
@@ -177,9 +178,15 @@ class Executor:
             "HEADRACE_NATS_PASSWORD": "secret-gpu01",
         }
         path = {"PATH": f"{self.path}:{os.environ['PATH']}"} if self.path else {}
+        command, env = (
+            (sys.executable, "-m", "headrace.node_executor", "run", *words, *pace, *arguments),
+            os.environ | login | path,
+        )
         with self._log.open("ab") as log:
-            command = [sys.executable, "-m", "headrace.node_executor", "run", *words, *pace, *arguments]
-            self.process = subprocess.Popen(command, env=os.environ | login | path, stderr=log)
+            if "LD_LIBRARY_PATH" in env:  # is read while a program is executed, and leads to the mock of NVML
+                self.process = subprocess.Popen(command, env=env, stderr=log)
+            else:
+                self.process = commands.fork(command, log.fileno(), log.fileno(), env)
 
     async def end(self, number: signal.Signals) -> int:
         assert self.process is not None

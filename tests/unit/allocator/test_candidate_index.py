@@ -15,6 +15,7 @@ from headrace.contracts.values.amounts import GPU, JOB
 from headrace.contracts.values.durations import SECOND
 from headrace.domain.indexes import pending as pending_module
 from headrace.simulate.world import World
+from tests.properties.campaign import examples
 from tests.properties.histories import scenarios
 from tests.unit.allocator.history import History, policy, profile
 
@@ -145,7 +146,7 @@ class Doubted(World):
         assert {key: found[key] for key in expected} == expected
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenarios())
 def test_what_is_kept_is_what_would_be_worked_out_from_nothing(scenario):
     for _ in Doubted(scenario, judged=False).run():

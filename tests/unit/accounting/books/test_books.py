@@ -19,6 +19,7 @@ from headrace.contracts.facts.records import digest
 from headrace.contracts.values.amounts import GPU_UNITS as GPU
 from headrace.contracts.values.durations import SECOND
 from headrace.contracts.values.ids import job_key, make_job_id
+from tests.properties.campaign import examples
 
 if TYPE_CHECKING:
     from tests.unit.accounting.conftest import Story, Tables
@@ -347,7 +348,7 @@ def play(story: Story, choices: list[tuple[int, int, int, int]]) -> None:
 CHOICES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 99), st.integers(0, 4), st.integers(0, 40)), max_size=30)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(CHOICES, st.lists(st.integers(1, 90)))
 def test_the_rows_do_not_depend_on_how_messages_are_bundled_or_where_the_books_are_closed_and_opened_again(
     new_story: Callable[[], Story], new_tables: Callable[[], Tables], choices: list[tuple[int, int, int, int]], cuts: list[int]
