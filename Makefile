@@ -45,7 +45,7 @@ test: $(INSTALLED) ## run the tests: rules, modules, whole installations, the pa
 test-attacks: $(INSTALLED) ## what users, jobs, nodes and strangers who mean harm try against a bus, an API and a machine; two minutes
 	@$(BIN)/pytest $(DISTRIBUTED) tests/integration/attacks
 
-test-failures: $(INSTALLED) ## lost and damaged stores, three NATS servers, backups, what creates nodes killed again and again; three minutes
+test-failures: $(INSTALLED) ## lost and damaged stores, clusters, backups; servers, services and what creates nodes killed again and again; four minutes
 	@$(BIN)/pytest $(DISTRIBUTED) tests/integration/failures
 
 test-all: check test test-attacks test-failures ## make check, make test, make test-attacks and make test-failures
@@ -86,7 +86,7 @@ test-vm: $(INSTALLED) ## an executor in a virtual machine (QEMU): control groups
 	@$(BIN)/pytest -o faulthandler_timeout=0 tests/deploy/test_vm.py
 
 test-containers: $(INSTALLED) ## jobs in containers of a real Podman, which root installs with apt if it is missing
-	@.ci/podman && $(BIN)/pytest tests/containers
+	@.ci/podman && $(BIN)/pytest tests/containers && HEADRACE_TEST_ENGINE=real $(BIN)/pytest tests/unit/node_executor/runtimes/test_container.py
 
 test-pythons: ## unit tests and scenarios under each Python from 3.11 to 3.14 that is found; PYTHONS="3.12 3.13", TESTING="tests/unit/domain"
 	@.ci/pythons $(or $(TESTING),tests/unit tests/scenarios)

@@ -61,7 +61,7 @@ def run(words: Sequence[str], env: dict[str, str] | None = None, within: float =
 def fork(argv: tuple[str, ...], output: int, errors: int, env: dict[str, str] | None = None) -> Process:
     """Start `python -m MODULE ARGUMENT...` with these files; `env` None: the caller's environment."""
     start = Start(argv, dict(os.environ) if env is None else env, os.getcwd(), umask=-1, nice=0, dies_with=signal.SIGKILL)
-    return _server(os.getpid()).fork(start, [output, errors])
+    return _server(os.getpid(), os.stat("/proc/thread-self/ns/net").st_ino).fork(start, [output, errors])
 
 
 class Process:
@@ -131,8 +131,8 @@ class _Server(NamedTuple):
 
 
 @functools.cache
-def _server(_caller: int) -> _Server:
-    """The server of this process, which ends with it."""
+def _server(_caller: int, _network: int) -> _Server:
+    """The server of this process in its present network, which ends with it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, "-c", SERVER, str(theirs.fileno()), *MODULES]

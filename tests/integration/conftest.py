@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -22,6 +23,8 @@ from headrace.contracts.facts import NodeRegisteredV1
 from headrace.contracts.messages.tokens import FEED_SUFFIX
 from headrace.nats_client.connection import Connection
 from headrace.node_executor.system import orphans
+from headrace.supervisor.processes.postgres import PostgresSettings, prepare
+from tests.integration.books import Postgres
 from tests.integration.machine import Machine, new_machine
 from tests.integration.nodes import Executor, Feed, until
 from tests.patience import PATIENCE
@@ -201,3 +204,20 @@ def shared(installed: Machine) -> Machine:
     """The installation of all tests of a module that leave it running and without jobs."""
     installed.released.unlink(missing_ok=True)
     return installed
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[PostgresSettings]:
+    """Not below pytest's own directory: another pytest that starts now would close that to the account PostgreSQL runs as."""
+    with tempfile.TemporaryDirectory(prefix="headrace-books-") as directory:
+        yield prepare(Path(directory) / "postgres", "a'secret")
+
+
+@pytest.fixture
+async def postgres(cluster: PostgresSettings, tmp_path: Path) -> AsyncIterator[Postgres]:
+    """A running server without books."""
+    server = Postgres(cluster, tmp_path / "postgres.log")
+    await server.up()
+    await server.execute("DROP SCHEMA IF EXISTS headrace CASCADE")
+    yield server
+    server.end(signal.SIGINT)

@@ -183,7 +183,7 @@ class Executor:
             os.environ | login | path,
         )
         with self._log.open("ab") as log:
-            if "LD_LIBRARY_PATH" in env:  # is read while a program is executed, and leads to the mock of NVML
+            if "nvml" in arguments:  # a variable leads to the mock, and is read while a program is executed
                 self.process = subprocess.Popen(command, env=env, stderr=log)
             else:
                 self.process = commands.fork(command, log.fileno(), log.fileno(), env)

@@ -1,4 +1,4 @@
-"""The books in a real PostgreSQL: exactly once, whatever dies; and the same as the sum of the facts alone."""
+"""The books in a real PostgreSQL are the same as the sum of the facts alone. What happens when something dies: `failures/test_books`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import asyncio
 import csv
 import io
 import json
-import os
 import random
 import re
 import signal
-import subprocess
-import sys
-import tempfile
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
 from itertools import pairwise
@@ -25,7 +20,6 @@ from typing import Any
 import asyncpg
 import pytest
 from msgspec.structs import replace
-from structlog.testing import capture_logs
 
 from headrace.accounting.books.charges import days
 from headrace.accounting.books.costs import decimal
@@ -40,7 +34,6 @@ from headrace.accounting.storage.database import Database, DatabaseRefused
 from headrace.accounting.storage.schema import SchemaError, migrate
 from headrace.bus.log import LogBroken, LogRefused, Message
 from headrace.bus.loop import Fenced
-from headrace.bus.memory import MemoryLog
 from headrace.bus.nats.jetstream import JetStreamLog
 from headrace.bus.nats.streams import ensure_streams
 from headrace.contracts import facts as f
@@ -64,159 +57,12 @@ from headrace.service.answering import Refused, serve
 from headrace.service.fold import LedgerFold
 from headrace.simulate.scenario import read_scenario
 from headrace.simulate.world import World
-from headrace.supervisor.processes.postgres import PostgresSettings, accepts, prepare
 from headrace.views.audit_lines import lines_of
 from headrace.views.visibility import ALL_TENANTS
+from tests.integration.books import TABLES, Postgres, Running, append, keep_books, keeping, memory_log, stored_usage
 from tests.integration.ledgers import History, added_up, busy
 from tests.patience import PATIENCE
 from tests.properties.bookkeeper import Bookkeeper
-
-TABLES = {
-    "records": "sequence",
-    "facts": "sequence, place",
-    "jobs": "job",
-    "attempts": "job, attempt",
-    "leases": "lease",
-    "usage": "lease, key, since",
-    "preemptions": "preemption",
-    "victims": "preemption, job",
-    "reservations": "number, key",
-    "capacity": "number, pool, key",
-    "nodes": "node",
-    "position": "sequence",
-    "unserved": "job, since",
-    "suspensions": "lease, since",
-    "kept": "job, node, key, since",
-    "hours": "tenant, hour, group_name, policy, profile, user_name, service_account, pool, key, tariff",
-    "node_hours": "tenant, hour, pool, node, key, tariff",
-    "days": "tenant, day, group_name, policy, profile, user_name, service_account, pool, key, tariff",
-    "tariffs": "tariff, pool, tenant",
-    "prices": "tariff, pool, tenant, key",
-}
-
-
-class Postgres:
-    """A server that can die and come back."""
-
-    def __init__(self, settings: PostgresSettings, log: Path) -> None:
-        self.settings = settings
-        self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def dsn(self) -> str:
-        return self.settings.dsn
-
-    def start(self) -> None:
-        settings = self.settings
-        who: dict[str, Any] = {"user": settings.user, "group": settings.group, "extra_groups": []} if settings.user else {}
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(settings.argv, env=settings.env, stdout=log, stderr=log, **who)
-
-    async def up(self) -> None:
-        self.start()
-        async with asyncio.timeout(PATIENCE):
-            while not await accepts(self.dsn):
-                await asyncio.sleep(0.01)
-
-    def end(self, number: signal.Signals) -> None:
-        if self._process is not None:
-            self._process.send_signal(number)
-            self._process.wait(PATIENCE)
-            self._process = None
-
-    async def fetch(self, sql: str, *arguments: object) -> list[Any]:
-        connection = await asyncpg.connect(self.dsn)
-        try:
-            return list(await connection.fetch(sql, *arguments))
-        finally:
-            await connection.close()
-
-    async def execute(self, sql: str) -> None:
-        connection = await asyncpg.connect(self.dsn)
-        try:
-            await connection.execute(sql)
-        finally:
-            await connection.close()
-
-    async def tables(self) -> dict[str, list[tuple[object, ...]]]:
-        """All the books."""
-        return {
-            table: [tuple(row) for row in await self.fetch(f"SELECT * FROM headrace.{table} ORDER BY {order}")]
-            for table, order in TABLES.items()
-        }
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[PostgresSettings]:
-    """Not below pytest's own directory: another pytest that starts now would close that to the account PostgreSQL runs as."""
-    with tempfile.TemporaryDirectory(prefix="headrace-books-") as directory:
-        yield prepare(Path(directory) / "postgres", "a'secret")
-
-
-@pytest.fixture
-async def postgres(cluster: PostgresSettings, tmp_path: Path) -> AsyncIterator[Postgres]:
-    """A running server without books."""
-    server = Postgres(cluster, tmp_path / "postgres.log")
-    await server.up()
-    await server.execute("DROP SCHEMA IF EXISTS headrace CASCADE")
-    yield server
-    server.end(signal.SIGINT)
-
-
-def append(log: MemoryLog, history: History, since: int, until: int) -> None:
-    for subject, payload in history.records[since:until]:
-        log.append_now(subject, payload, None)
-
-
-def memory_log(history: History) -> MemoryLog:
-    log = MemoryLog(lambda: history.now)
-    append(log, history, 0, len(history.records))
-    return log
-
-
-class Running(Accounting):
-    """The service, and the task that it is."""
-
-    def __init__(self, log: Any, dsn: str) -> None:
-        super().__init__(log, LedgerFold(), dsn)
-        self.task = asyncio.create_task(self.run())
-
-    async def reaches(self, sequence: int) -> None:
-        """Until the books do; what ends the service ends this."""
-        async with asyncio.timeout(PATIENCE):
-            while (await self.status("", "", b"")).folded < sequence:
-                if self.task.done():
-                    await self.task
-                await asyncio.sleep(0.005)
-
-
-@asynccontextmanager
-async def keeping(log: Any, dsn: str) -> AsyncIterator[Running]:
-    """The service, running."""
-    running = Running(log, dsn)
-    try:
-        yield running
-    finally:
-        running.task.cancel()
-        with suppress(asyncio.CancelledError):
-            await running.task
-
-
-async def keep_books(log: MemoryLog, dsn: str) -> None:
-    """The service, started again where it has to be, until everything is in the books."""
-    while True:
-        with suppress(Fenced):
-            async with keeping(log, dsn) as accounting:
-                return await accounting.reaches(log.last_sequence)
-
-
-async def stored_usage(postgres: Postgres) -> dict[tuple[int, str, int], tuple[int | None, int, int]]:
-    micros = "(extract(epoch FROM {}) * 1000000)::bigint"
-    rows = await postgres.fetch(
-        f"SELECT lease, key, {micros.format('since')}, {micros.format('until')}, reserved, borrowed FROM headrace.usage"
-    )
-    return {(lease, key, since): (until, reserved, borrowed) for lease, key, since, until, reserved, borrowed in rows}
 
 
 async def test_the_books_are_what_the_facts_add_up_to(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,62 +75,6 @@ async def test_the_books_are_what_the_facts_add_up_to(postgres: Postgres, monkey
     assert [tuple(row) for row in copies] == history.records
     ((facts, bodies),) = await postgres.fetch("SELECT count(*), count(body) FROM headrace.fact_bodies")
     assert facts == bodies == sum(len(decode(payload, Record).facts) for _, payload in history.records)
-
-
-@pytest.mark.parametrize("seed", [2, 3])
-async def test_stopped_anywhere_and_started_again_the_books_are_the_same(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
-    history = busy(seed, 200)
-    log = memory_log(history)
-    await keep_books(log, postgres.dsn)
-    whole = await postgres.tables()
-    await postgres.execute("DROP SCHEMA headrace CASCADE")
-    monkeypatch.setattr(batching, "BATCH_MESSAGES", 23)
-    monkeypatch.setattr(batching, "READ_AT_ONCE", 23)
-    chance = random.Random(seed)
-    for _ in range(12):
-        accounting = Accounting(log, LedgerFold(), postgres.dsn)
-        task = asyncio.create_task(accounting.run())
-        for _ in range(chance.randint(1, 120)):
-            await asyncio.sleep(0)
-            if chance.random() < 0.3:
-                await asyncio.sleep(chance.random() / 200)
-        task.cancel()
-        with suppress(asyncio.CancelledError, Fenced):  # the last commit may still have been under way
-            await task
-    await keep_books(log, postgres.dsn)
-    assert await postgres.tables() == whole
-
-
-async def test_postgres_may_die_at_any_time_and_the_books_say_how_far_behind_they_are(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    history = busy(4, 200)
-    await keep_books(memory_log(history), postgres.dsn)
-    whole = await postgres.tables()
-    await postgres.execute("DROP SCHEMA headrace CASCADE")
-    monkeypatch.setattr(batching, "BATCH_MESSAGES", 20)
-    monkeypatch.setattr(batching, "READ_AT_ONCE", 20)
-    log = MemoryLog(lambda: history.now)
-    quarter = len(history.records) // 4
-    with capture_logs() as logged:
-        async with keeping(log, postgres.dsn) as accounting:
-            for part, number in enumerate((signal.SIGKILL, signal.SIGINT, signal.SIGQUIT)):
-                append(log, history, log.last_sequence, quarter * (part + 1))
-                await accounting.reaches(quarter * part + 50)
-                postgres.end(number)
-                append(log, history, quarter * (part + 1), quarter * (part + 1) + 10)
-                with pytest.raises(Refused, match="cannot be read now"):
-                    await accounting.usage("acme", "alice", b"")
-                await postgres.up()
-                await accounting.reaches(quarter * (part + 1) + 10)
-            append(log, history, log.last_sequence, len(history.records))
-            await accounting.reaches(log.last_sequence)
-    assert await postgres.tables() == whole
-    behind = [line["behind"] for line in logged if line["event"] == "catching_up"]
-    assert len(behind) == 3
-    assert all(0 <= messages <= quarter for messages in behind)
 
 
 async def test_postgres_that_is_away_at_the_start_is_waited_for(postgres: Postgres) -> None:
@@ -842,58 +632,6 @@ async def test_usage_is_answered_to_the_api_tenant_by_tenant_and_to_no_user_on_t
     ]
     assert (wrong.code, before.code, ahead.code) == ("INVALID", "INVALID", "INVALID")
     assert wrong.error.startswith("by: usage is not kept by 'colour'")
-
-
-@pytest.fixture
-def process(postgres: Postgres, nats_server: Any) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Starts the service as a process of its own."""
-    started: list[subprocess.Popen[bytes]] = []
-    environment = os.environ | {
-        "HEADRACE_NATS_URL": nats_server.url,
-        "HEADRACE_NATS_USER": "accounting",
-        "HEADRACE_NATS_PASSWORD": nats_server.credentials["accounting"].password,
-        "HEADRACE_POSTGRES_DSN": postgres.dsn,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-    }
-
-    def start() -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen([sys.executable, "-m", "headrace.accounting"], env=environment))
-        return started[-1]
-
-    yield start
-    for each in started:
-        each.kill()
-        each.wait()
-
-
-async def test_killed_again_and_again_the_service_loses_and_repeats_nothing(
-    postgres: Postgres, login: Callable[[str], Any], process: Callable[[], subprocess.Popen[bytes]]
-) -> None:
-    history = busy(10, 400)
-    operator = await login("operator")
-    await ensure_streams(operator)
-    log = JetStreamLog(operator, LEDGER_STREAM)
-    chance = random.Random(10)
-
-    async def position() -> int:
-        with suppress(asyncpg.PostgresError):
-            return int((await postgres.fetch("SELECT sequence FROM headrace.position"))[0][0])
-        return 0
-
-    done = 0
-    for part in (0.2, 0.5, 0.8, 1.0):
-        running = process()
-        until = int(len(history.records) * part)
-        for subject, payload in history.records[done:until]:
-            await log.append(subject, payload, None)
-        done = until
-        async with asyncio.timeout(PATIENCE):
-            while await position() < until * (1.0 if part == 1.0 else 0.6):
-                await asyncio.sleep(0.01 * chance.random())
-        running.kill()
-        running.wait()
-    assert await position() == len(history.records)
-    assert await stored_usage(postgres) == added_up(history)
 
 
 async def preemptions_of(books: Database, tenant: str, **asked: Any) -> PreemptionsAnswer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 from headrace.cli.main import main, parser
@@ -52,6 +54,7 @@ def test_an_up_that_cannot_says_why_in_one_line(monkeypatch, capsys, installatio
             raise AssertionError
 
     monkeypatch.setattr(keep_up, "Up", Impossible)
+    monkeypatch.setattr(keep_up, "forking", lambda _: nullcontext())  # pytest may have other threads
     assert main(["up", "--data", str(installation.directory), "--nats-port", "4222"]) == 1
     assert capsys.readouterr().err == "headrace: port 4222 is taken\n"
 

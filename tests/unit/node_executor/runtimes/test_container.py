@@ -1,4 +1,5 @@
-"""Containers through an engine's socket: one that is played here, by plain processes, and a real one where the machine has it."""
+"""Containers through the socket of an engine that is played here, by plain processes; of a real one with `HEADRACE_TEST_ENGINE=real`
+(`make test-containers`)."""
 
 from __future__ import annotations
 
@@ -35,6 +36,7 @@ from tests.mock_nvml import compiler
 from tests.patience import PATIENCE
 from tests.real_engine import NotHere, Podman, podman
 
+IS_REAL = os.environ.get("HEADRACE_TEST_ENGINE", "") == "real"
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="the first process of a container is built by a C compiler")
 
 
@@ -136,9 +138,9 @@ def engine(tmp_path) -> Any:
     one.end()
 
 
-@pytest.fixture(params=["played", "real"])
+@pytest.fixture
 async def site(request, tmp_path, init) -> AsyncIterator[Site]:
-    one = Site(tmp_path, request.getfixturevalue("engine" if request.param == "played" else "real"), init)
+    one = Site(tmp_path, request.getfixturevalue("real" if IS_REAL else "engine"), init)
     yield one
     one.close()
     await asyncio.to_thread(orphans.sweep, str(tmp_path))

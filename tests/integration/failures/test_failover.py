@@ -28,7 +28,7 @@ from tests.integration.twins import Twins
 from tests.patience import PATIENCE
 
 if TYPE_CHECKING:
-    from .conftest import NatsServer
+    from tests.integration.conftest import NatsServer
 
 NAMES = ("allocator", "allocator-standby")
 
