@@ -53,17 +53,20 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """Forks processes by the server at the other end of `link`, from `connect` to `close`."""
+    """Forks processes by the server at the other end of `link`, from `connect` to `close`. `pid`: its process, if this is the parent."""
 
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, pid: int = 0) -> None:
         link.setblocking(False)
         self._link = link
+        self._pid = pid
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._requests: deque[asyncio.Future[ForkedProcess]] = deque()
         self._running: dict[int, ForkedProcess] = {}
 
     def connect(self) -> None:
         """Read its answers in the running event loop."""
-        asyncio.get_running_loop().add_reader(self._link, self._read)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._link, self._read)
 
     async def start(self, start: Start, output: int) -> ForkedProcess:
         """Fork a process with `output` as its standard output and error, once the server has imported its modules.
@@ -97,11 +100,15 @@ class ForkServer:
             self._running.pop(answer.pid).ended(answer.code)
 
     def close(self) -> None:
-        """Have the server end, and with it what still runs."""
+        """End the server, and with it what still runs."""
         if self._link.fileno() < 0:
             return
-        asyncio.get_running_loop().remove_reader(self._link)
+        if self._loop is not None:
+            self._loop.remove_reader(self._link)
         self._link.close()
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
         for request in self._requests:
             if not request.cancelled():
                 request.set_exception(ConnectionError("the fork server has ended"))
@@ -117,10 +124,8 @@ def forking(modules: Iterable[str]) -> Iterator[ForkServer | None]:
     if not IS_POSSIBLE:
         yield None
         return
-    link, pid = fork(modules)
+    server = ForkServer(*fork(modules))
     try:
-        yield ForkServer(link)
+        yield server
     finally:
-        link.close()
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        server.close()

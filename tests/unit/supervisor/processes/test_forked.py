@@ -52,14 +52,20 @@ if __name__ == "__main__":
         sys.exit(int(sys.argv[1]) if sys.argv[1].isdigit() else sys.argv[1] or None)
 """
 FORKING = r"""
-import asyncio, json, os, signal, sys
+import asyncio, os, psutil, signal, sys
 from headrace.supervisor.processes.fork_server import Start
 from headrace.supervisor.processes.forked import forking
 async def report(server):
     server.connect()
     argv = (sys.executable, "-P", "-m", "reporting", "0", "x" * 300)
     process = await server.start(Start(argv, {"PYTHONPATH": sys.argv[1]}, "/", 0o77, 0, signal.SIGKILL), 1)
-    return await process.wait()
+    code = await process.wait()
+    if sys.argv[2] == "kill":
+        (child,) = psutil.Process().children()
+        child.kill()
+        while psutil.pid_exists(child.pid):
+            await asyncio.sleep(0.001)
+    return code
 kept = os.open("/", os.O_RDONLY)
 print("not written yet", end="")
 with forking(["reporting"]) as server:
@@ -264,9 +270,10 @@ def test_what_is_imported_before_a_fork_starts_no_thread_and_opens_no_file():
     assert ran.stdout == "1 True\n"
 
 
-def test_a_process_forks_the_server_from_itself_and_ends_it(modules):
+@pytest.mark.parametrize("ending", ["end", "kill"])
+def test_a_process_forks_the_server_from_itself_and_leaves_nothing_of_it(modules, ending):
     """Nothing of the process gets into those that the server forks: not its files, its directory of modules or what it has not written."""
-    command = [sys.executable, "-c", FORKING, str(modules)]
+    command = [sys.executable, "-c", FORKING, str(modules), ending]
     variables = {"PYTHONPATH": str(modules)}
     ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=modules, env=variables)
     report, *others = ran.stdout.splitlines()
