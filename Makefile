@@ -45,7 +45,7 @@ test: $(INSTALLED) ## run the tests: rules, modules, whole installations, the pa
 test-attacks: $(INSTALLED) ## what users, jobs, nodes and strangers who mean harm try against a bus, an API and a machine; two minutes
 	@$(BIN)/pytest $(DISTRIBUTED) tests/integration/attacks
 
-test-failures: $(INSTALLED) ## lost and damaged stores, clusters, backups; servers, services and what creates nodes killed again and again; four minutes
+test-failures: $(INSTALLED) ## lost and damaged stores, clusters, backups; servers, services and what creates nodes killed again and again; two minutes
 	@$(BIN)/pytest $(DISTRIBUTED) tests/integration/failures
 
 test-all: check test test-attacks test-failures ## make check, make test, make test-attacks and make test-failures

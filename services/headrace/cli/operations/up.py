@@ -23,6 +23,7 @@ from headrace.cli.arguments import (
 from headrace.cli.operations.tls_options import add_listening, listening
 from headrace.host.layouts import LAYOUTS
 from headrace.supervisor.installation import CLUSTER_OF, Installation, Settings
+from headrace.supervisor.processes.beginning import begin_session
 from headrace.supervisor.processes.pidfile import read_running, stop_running
 
 DOWN_WITHIN = 120.0
@@ -146,10 +147,7 @@ def _fork_into_background() -> int:
     sys.stdout.flush()
     pid = os.fork()
     if not pid:
-        os.setsid()
-        nothing = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nothing, 0)
-        os.close(nothing)
+        begin_session(0)
     return pid
 
 

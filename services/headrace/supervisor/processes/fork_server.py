@@ -29,7 +29,7 @@ from typing import NoReturn
 import msgspec
 
 import headrace.health.without_rich  # noqa: F401 - before structlog
-from headrace.supervisor.processes.beginning import begin
+from headrace.supervisor.processes.beginning import begin, begin_session
 
 INPUT, OUTPUT, ERRORS = 0, 1, 2
 MESSAGE_MAX = 1 << 20
@@ -74,12 +74,11 @@ def fork(modules: Iterable[str]) -> tuple[socket.socket, int]:
         return ours, pid
     try:
         ours.close()
-        os.setsid()
+        begin_session(
+            INPUT, OUTPUT, ERRORS
+        )  # what cannot be imported is reported by the process that then starts without the server
         begin(parent, signal.SIGKILL, 0)
         _show(("headrace", "fork-server"))
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for number in (INPUT, OUTPUT, ERRORS):
-            os.dup2(nothing, number)  # what cannot be imported is reported by the process that then starts without the server
         link = theirs.fileno()
         os.closerange(ERRORS + 1, link)
         os.closerange(link + 1, os.sysconf("SC_OPEN_MAX"))
